@@ -1,0 +1,103 @@
+package outbox
+
+import (
+	"context"
+	"time"
+)
+
+// Message is an effect as a sender sees it.
+type Message struct {
+	// ID is stable over all tries: the Idempotency-Key.
+	ID          string
+	Name        string
+	Destination string
+	Attempt     int
+	// Fence of the resource that the effect is about; 0: none.
+	Fence       int64
+	TraceParent string
+	Meta        Meta
+	Payload     []byte
+}
+
+// Meta is the addressing of an effect, stored with it as JSON.
+type Meta struct {
+	Topic       string            `json:"topic,omitempty"`  // MQTT
+	Retain      bool              `json:"retain,omitempty"` // MQTT
+	Path        string            `json:"path,omitempty"`   // HTTP, appended to the destination's URL
+	Method      string            `json:"method,omitempty"` // HTTP; default POST
+	Header      map[string]string `json:"header,omitempty"` // HTTP header, MQTT 5 user properties
+	ContentType string            `json:"content_type,omitempty"`
+	Fence       int64             `json:"fence,omitempty"`
+}
+
+// Sender delivers messages to one destination. Send returns nil only when the destination has
+// acknowledged. Other results are *Failure; any other error counts as Transient. Safe for
+// concurrent use.
+type Sender interface {
+	Send(ctx context.Context, m Message) error
+}
+
+// Runner is a Sender that keeps a connection. Run blocks until ctx ends.
+type Runner interface {
+	Run(ctx context.Context) error
+}
+
+// Gate is a Sender that knows when it can't send. While Open returns false no row is taken, so a row
+// that was never tried is never counted as a failure. Changed is signalled after each change.
+type Gate interface {
+	Open() bool
+	Changed() <-chan struct{}
+}
+
+// Class says what a failed Send means for the row.
+type Class uint8
+
+// The classes of failure.
+const (
+	// Transient: may pass; tried again after a backoff. It is known to have had no effect, or the
+	// destination told us to come again.
+	Transient Class = iota + 1
+	// Unknown: nobody can know whether it had its effect (cut off, timed out after sending).
+	Unknown
+	// Permanent: will never pass; a dead letter now.
+	Permanent
+	// Pause: the destination refuses us (401, 403); it is paused with an alarm and the row stays.
+	Pause
+)
+
+// Failure is the result of a Send that was not acknowledged.
+type Failure struct {
+	Class Class
+	// RetryAfter as the destination asked for it; 0: none.
+	RetryAfter time.Duration
+	Err        error
+}
+
+// Error returns the text for people.
+func (f *Failure) Error() string { return f.Err.Error() }
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Destination is where effects go to.
+type Destination struct {
+	Name   string
+	Sender Sender
+	// Retry is the backoff between tries and their number.
+	Retry Retry
+	// HoldUnknown makes an Unknown failure, or a lost worker, hold the row (on_unknown: hold).
+	HoldUnknown bool
+	// Timeout of one try. Default 10s.
+	Timeout time.Duration
+	// Concurrency of tries. Default 16.
+	Concurrency int
+	// Block keeps later rows of an order key waiting behind a dead one (on_dead: block).
+	Block bool
+}
+
+// Retry is a policy of repeated tries.
+type Retry struct {
+	Base     time.Duration // first backoff; default 500ms
+	Cap      time.Duration // longest backoff; default 5m
+	Attempts int           // tries until it is a dead letter; 0: no limit
+}
