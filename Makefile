@@ -1,0 +1,53 @@
+# Everything a contributor runs. `make` alone prints the list.
+
+SHELL := /bin/bash
+GO    ?= go
+# RACE=0 runs the tests without the race detector: several times faster, and weaker.
+RACE  ?= 1
+# PACKAGES narrows the tests while working: make test PACKAGES=./queue/...
+PACKAGES ?= ./...
+# FUZZTIME is how long each fuzz test runs under `make fuzz`.
+FUZZTIME ?= 10s
+# KILLS and CUTS are how often `make torture` kills the process and cuts the power.
+KILLS ?= 200
+CUTS  ?= 1000
+
+export GO RACE PACKAGES FUZZTIME
+
+.DEFAULT_GOAL := help
+.PHONY: help build test lint fuzz torture bench fmt clean
+
+help: ## print this list
+	@echo 'once: make an operation happen once in effect, however often it arrives'
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo '  RACE=0 PACKAGES=./queue/... FUZZTIME=10s KILLS=200 CUTS=1000 can be set on the command line'
+
+build: ## build the program: bin/once
+	$(GO) build -trimpath -ldflags '-s -w' -o bin/once ./cmd/once
+
+test: ## check and test everything, after installing what the tests need
+	@scripts/needs.sh
+	@scripts/test.sh
+
+lint: ## check formatting, vet, staticcheck, import rules and style, without the other tests
+	@scripts/lint.sh
+	$(GO) test -count=1 ./internal/lint
+
+fuzz: ## run each fuzz test for FUZZTIME
+	@scripts/fuzz.sh
+
+torture: ## kill the process KILLS times and cut the power CUTS times, under load; takes hours
+	@scripts/needs.sh
+	ONCE_TORTURE_KILLS=$(KILLS) ONCE_TORTURE_CUTS=$(CUTS) \
+	$(GO) test -tags=torture -count=1 -timeout=12h -v ./internal/torture/...
+
+bench: ## measure intake and end to end against peers, printed as a table
+	cd bench && $(GO) run .
+
+fmt: ## format the Go code
+	gofmt -w $$(find . -name '*.go' -not -path '*/testdata/*')
+
+clean: ## remove what was built
+	rm -rf bin bench/out

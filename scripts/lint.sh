@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Formatting, vet, staticcheck and known vulnerabilities, over every module of the repository.
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
+GO="${GO:-go}"
+
+# vulnerabilities runs govulncheck. Its database is on the network: where it can't be reached,
+# that is said and does not fail the run; a finding does.
+vulnerabilities() {
+	local out
+	if out="$(timeout 300 "$GO" tool -modfile=tools/go.mod govulncheck ./... 2>&1)"; then
+		echo "govulncheck: no known vulnerability is reachable"
+	elif grep -q 'fetching vulnerabilities' <<<"$out"; then
+		echo "govulncheck: not checked, the vulnerability database can't be reached from here"
+	else
+		printf '%s\n' "$out" >&2
+		return 1
+	fi
+}
+
+echo "== gofmt"
+unformatted="$(find . -name '*.go' -not -path '*/testdata/*' -not -path './.git/*' -print0 |
+	xargs -0 gofmt -l)"
+if [[ -n $unformatted ]]; then
+	printf 'not formatted (make fmt):\n%s\n' "$unformatted" >&2
+	exit 1
+fi
+
+echo "== go vet"
+"$GO" vet ./...
+
+echo "== staticcheck"
+"$GO" tool -modfile=tools/go.mod staticcheck ./...
+
+# The benchmark is a module of its own, so that its peers are no dependency of once.
+if [[ -e bench/go.mod ]]; then
+	echo "== go vet, staticcheck: bench"
+	"$GO" -C bench vet ./...
+	(cd bench && "$GO" tool -modfile=../tools/go.mod staticcheck ./...)
+fi
+
+echo "== govulncheck"
+vulnerabilities

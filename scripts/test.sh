@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# The checks of lint.sh, then every test. The last lines are those of `go test` itself.
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
+GO="${GO:-go}"
+
+# Two packages at a time: some start servers and wait for them with a deadline.
+flags=(-shuffle=on -p 2 -timeout 15m)
+if [[ ${RACE:-1} == 1 ]]; then
+	export CGO_ENABLED=1
+	flags+=(-race)
+fi
+
+scripts/lint.sh
+
+if [[ -e bench/go.mod ]]; then
+	echo "== go test: bench"
+	"$GO" -C bench test "${flags[@]}" ./...
+fi
+
+echo "== go test ${flags[*]} ${PACKAGES:-./...}"
+# PACKAGES is a list of patterns, so it is split on purpose.
+# shellcheck disable=SC2086
+exec "$GO" test "${flags[@]}" ${PACKAGES:-./...}
