@@ -13,7 +13,8 @@ import (
 )
 
 // ErrPowerOff is what every operation gets from the moment at which the power failed. SQLite
-// reports it as an I/O error (or CANTOPEN) which wraps it.
+// reports it as [sqlite3.IOERR] or [sqlite3.CANTOPEN], which wrap it only where no other operation
+// came in between: ask [Disk.Off] whether the power failed.
 var ErrPowerOff = errors.New("power is off")
 
 // Disk is a simulated disk with its files, and the SQLite VFS on it. All methods are safe for

@@ -9,7 +9,7 @@
 //	disk := powercut.NewDisk(seed)
 //	db := open("file:/once.db?vfs=" + disk.Register(t))
 //	disk.CutAfter(n)
-//	load(db) // fails at some point with an error that wraps powercut.ErrPowerOff
+//	load(db) // from some point on everything fails with an I/O error
 //	survived := disk.Survive()
 //	db = open("file:/once.db?vfs=" + survived.Register(t))
 //
@@ -24,9 +24,10 @@
 //     writes that ended before it began. If the power fails in a sync, the sync fails and promises
 //     nothing, but its writes may have arrived.
 //   - Names. As on ext4, a sync of a file makes its creation durable, and with it what happened to
-//     its name before. A deletion is durable when SQLite asks for a sync of the directory
-//     (synchronous=EXTRA), which settles every name in that directory; without it the seed decides
-//     whether the file comes back.
+//     its name before. A sync of the directory settles every name in it: when SQLite asks for one
+//     with a deletion (synchronous=EXTRA), and with the first sync of a journal or WAL through a
+//     handle, where the library's own VFS does it too. Until then the seed decides whether a
+//     deleted file comes back.
 //   - Bytes beside a write are not damaged (SQLite's "powersafe overwrite", which the library's own
 //     VFS claims too), sectors are atomic, and bits do not rot.
 //

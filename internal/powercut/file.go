@@ -19,6 +19,7 @@ type file struct {
 	shm      vfs.SharedMemory
 	level    vfs.LockLevel
 	readOnly bool
+	syncDir  bool // the next sync is one of the directory too
 	psow     bool
 	keepWAL  bool
 }
@@ -138,6 +139,10 @@ func (f *file) sync(mark int) (int, func(string, int), error) {
 	}
 	f.node.sync(mark)
 	d.settleName(f.name, f.node)
+	if f.syncDir {
+		d.settleDir(f.name)
+		f.syncDir = false
+	}
 	c := d.count(f.name)
 	c.Syncs++
 	return c.Syncs, d.onSync, nil

@@ -194,6 +194,20 @@ func TestDeletionMayBeLostUntilTheDirectoryIsSynced(t *testing.T) {
 	}
 }
 
+func TestFirstSyncOfAJournalSettlesItsDirectory(t *testing.T) {
+	d := NewDisk(1)
+	open(t, d, "/a")
+	open(t, d, "/other/a")
+	f, _, err := diskVFS{d}.Open("/a-wal", rw|vfs.OPEN_WAL)
+	ok(t, err)
+	ok(t, f.Sync(vfs.SYNC_FULL))
+	open(t, d, "/b")
+	ok(t, f.Sync(vfs.SYNC_FULL))
+	want(t, survivors(d, "/a"), "")
+	want(t, survivors(d, "/other/a"), "", "-")
+	want(t, survivors(d, "/b"), "", "-")
+}
+
 func TestPowerFailsInTheChosenOperation(t *testing.T) {
 	d := NewDisk(1)
 	f := open(t, d, "/a")

@@ -15,6 +15,9 @@ type diskVFS struct{ d *Disk }
 
 var _ vfs.VFS = diskVFS{}
 
+// journals are the files whose first sync the library's own VFS follows by one of the directory.
+const journals = vfs.OPEN_MAIN_JOURNAL | vfs.OPEN_SUPER_JOURNAL | vfs.OPEN_WAL
+
 // FullPathname implements [vfs.VFS]: every path counts from the root of the disk.
 func (diskVFS) FullPathname(name string) (string, error) { return path.Clean("/" + name), nil }
 
@@ -44,6 +47,7 @@ func (v diskVFS) Open(name string, flags vfs.OpenFlag) (vfs.File, vfs.OpenFlag, 
 	f := &file{
 		disk: d, node: n, name: name, psow: true,
 		readOnly: flags&vfs.OPEN_READONLY != 0,
+		syncDir:  create && flags&journals != 0,
 	}
 	if d.shmDir != "" {
 		shm := filepath.Join(d.shmDir, url.PathEscape(name)+"-shm")
