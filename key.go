@@ -41,7 +41,7 @@ type decimalText interface{ DecimalText() string }
 
 // KeyOf makes a key of values as they come from decoded JSON, CEL or Go code: string, bool, the
 // integer types, float32, float64, and types with a method DecimalText() string that returns a
-// JSON number. Anything else, nil and the empty text are refused with a *[KeyError].
+// JSON number. A float counts as its shortest decimal form. Anything else, nil and the empty text are refused with a *[KeyError].
 func KeyOf(values ...any) (Key, error) {
 	key := make(Key, len(values))
 	for i, v := range values {
@@ -156,7 +156,7 @@ func floatPart(f float64) (Part, *KeyError) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return Part{}, &KeyError{Reason: "is not a finite number", Err: ErrKeyInvalid}
 	}
-	return numberPart(strconv.FormatFloat(f, 'e', exactFloatDigits, 64))
+	return numberPart(strconv.FormatFloat(f, 'e', -1, 64))
 }
 
 func numberPart(literal string) (Part, *KeyError) {

@@ -13,9 +13,6 @@ const (
 	// The canonical form is scientific, as in ECMAScript, where the decimal point would stand
 	// beyond these many places right or left of the first digit.
 	maxPlainPoint, minPlainPoint = 21, -6
-
-	// exactFloatDigits are enough decimals to write every float64 exactly (767 significant ones).
-	exactFloatDigits = 766
 )
 
 // CanonicalNumber returns the one spelling of a JSON number's exact decimal value (RFC 8259,

@@ -1,7 +1,7 @@
 // Package value holds JSON as exact Go values and nothing else in between.
 //
 // A value is one of: nil, bool, string, int64, uint64 (only above the largest int64), float64
-// (only if the decimal literal is exactly that double), [Number] (any other number, kept as its
-// literal), []any, map[string]any. Values are never changed after they were made and may be read
+// (only if the decimal literal is exactly that double and at most 17 digits long), [Number] (any
+// other number, kept as its literal), []any, map[string]any. Values are never changed after they were made and may be read
 // by many goroutines.
 package value
