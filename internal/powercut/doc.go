@@ -16,10 +16,10 @@
 // # What is modelled
 //
 //   - Data. Writes and truncations since the last sync of their file may each be on the platter or
-//     not. The seed chooses for each file: none of them, all of them, the first few of them, or any
-//     of them in any order; the last one (in the last case any of them) may be torn. A torn write
-//     leaves a prefix or any subset of its 512-byte sectors. A dropped write beyond the end of the
-//     file may still have grown it, with zeros.
+//     not. The seed chooses for each file: none of them, all of them, the first few of them, or
+//     any of them in any order; the last one (in the last case any of them) may be torn. A torn
+//     write leaves a prefix or any subset of its 512-byte sectors. A dropped write beyond the end
+//     of the file may still have grown it, with zeros.
 //   - Barriers. Files are independent of each other: only syncs order them. A sync covers the
 //     writes that ended before it began. If the power fails in a sync, the sync fails and promises
 //     nothing, but its writes may have arrived.
@@ -28,8 +28,8 @@
 //     with a deletion (synchronous=EXTRA), and with the first sync of a journal or WAL through a
 //     handle, where the library's own VFS does it too. Until then the seed decides whether a
 //     deleted file comes back.
-//   - Bytes beside a write are not damaged (SQLite's "powersafe overwrite", which the library's own
-//     VFS claims too), sectors are atomic, and bits do not rot.
+//   - Bytes beside a write are not damaged (SQLite's "powersafe overwrite", which the library's
+//     own VFS claims too), sectors are atomic, and bits do not rot.
 //
 // Not modelled: a disk that lies about syncs, a failed sync that drops its pages, renames and
 // directories (SQLite uses neither). The WAL-index is a file in the test's temporary directory and

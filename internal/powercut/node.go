@@ -100,9 +100,6 @@ func (d *Disk) remove(name string) {
 // after that stays open.
 func (d *Disk) settleName(name string, n *node) {
 	e := d.names[name]
-	if e == nil {
-		return // the disk was closed
-	}
 	for i, s := range e.states {
 		if s == n {
 			e.states = e.states[i:]

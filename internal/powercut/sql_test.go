@@ -1,7 +1,6 @@
 package powercut_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -135,8 +134,11 @@ func row(c *sqlite3.Conn, query string, dest *string) error {
 
 // A verdict sums up the power cuts of one mode.
 type verdict struct {
-	cuts, lost, broken, atOnce, midway int
-	firstBroken                        error
+	cuts   int
+	midway int     // cuts with some commits acknowledged and some not
+	extra  int     // where the commit in flight had arrived
+	lost   int     // where acknowledged commits are missing
+	broken []error // where the database is damaged
 }
 
 // cutOften cuts the power at random points of the load and looks at what survived.
@@ -174,15 +176,15 @@ func cutOften(t *testing.T, m mode, cuts int) (v verdict) {
 		}
 		switch {
 		case err != nil:
-			v.broken++
-			v.firstBroken = errors.Join(v.firstBroken, fmt.Errorf("seed %d: %w", seed, err))
+			v.broken = append(v.broken, fmt.Errorf("seed %d: %w", seed, err))
 		case commits < acknowledged:
 			v.lost++
 		case commits > acknowledged:
-			v.atOnce++ // the commit in flight had arrived
+			v.extra++
 		}
 	}
-	t.Logf("%v: %+v", m, v)
+	t.Logf("%d cuts, %d midway: commits lost in %d, one more than acknowledged in %d, %d broken",
+		v.cuts, v.midway, v.lost, v.extra, len(v.broken))
 	return v
 }
 
@@ -197,9 +199,9 @@ func TestI08_AcknowledgedCommitsSurvivePowerCuts(t *testing.T) {
 	} {
 		t.Run(tc.mode.String(), func(t *testing.T) {
 			v := cutOften(t, tc.mode, tc.cuts)
-			if v.lost > 0 || v.broken > 0 {
+			if v.lost > 0 || len(v.broken) > 0 {
 				t.Fatalf("%d of %d cuts lost commits, %d broke the database: %v",
-					v.lost, v.cuts, v.broken, v.firstBroken)
+					v.lost, v.cuts, len(v.broken), v.broken)
 			}
 			if v.midway < tc.cuts/2 {
 				t.Fatalf("only %d of %d cuts came in the middle of the load", v.midway, v.cuts)
@@ -211,7 +213,7 @@ func TestI08_AcknowledgedCommitsSurvivePowerCuts(t *testing.T) {
 func TestI08_WithoutSyncsAcknowledgedCommitsAreLost(t *testing.T) {
 	for _, m := range []mode{{"WAL", "OFF"}, {"DELETE", "OFF"}} {
 		t.Run(m.String(), func(t *testing.T) {
-			if v := cutOften(t, m, 30); v.lost+v.broken == 0 {
+			if v := cutOften(t, m, 30); v.lost+len(v.broken) == 0 {
 				t.Fatalf("%d cuts lost nothing: this disk proves nothing", v.cuts)
 			}
 		})
@@ -224,8 +226,8 @@ func TestWeakerModesLoseCommitsButStayConsistent(t *testing.T) {
 	for _, m := range []mode{{"WAL", "NORMAL"}, {"DELETE", "FULL"}} {
 		t.Run(m.String(), func(t *testing.T) {
 			v := cutOften(t, m, 60)
-			if v.broken > 0 {
-				t.Fatalf("%d of %d databases are broken: %v", v.broken, v.cuts, v.firstBroken)
+			if n := len(v.broken); n > 0 {
+				t.Fatalf("%d of %d databases are broken: %v", n, v.cuts, v.broken)
 			}
 			if v.lost == 0 {
 				t.Fatalf("%d cuts lost nothing: this disk is kinder than a real one", v.cuts)

@@ -12,8 +12,9 @@ const sectorBytes = 512
 // pcgStream separates these random numbers from others that a test draws from the same seed.
 const pcgStream = 0x706f776572637574
 
-// Survive returns a new disk with what the power cut left, as the disk's seed chooses, and healthy.
-// It cuts the power if that was not done. Equal histories and seeds give equal results.
+// Survive returns a new, healthy disk with what the power cut left, as the disk's seed chooses. It
+// cuts the power if that was not done; it comes before Close. Equal histories and seeds give equal
+// results.
 func (d *Disk) Survive() *Disk { return d.SurviveWith(d.seed) }
 
 // SurviveWith is Survive under another seed: one load can leave many disks. They share nothing.
