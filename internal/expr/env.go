@@ -1,0 +1,142 @@
+package expr
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/ext"
+)
+
+// Limits of an expression and of its work.
+const (
+	maxExpression = 8 << 10   // runes of one expression
+	maxNesting    = 64        // of one expression
+	maxCost       = 2_000_000 // CEL's units for one evaluation: some 100 ms at the very worst
+	maxPrecision  = 100       // decimals that format() writes
+)
+
+// Env compiles expressions, templates and trees. It is safe for concurrent use.
+type Env struct {
+	base *cel.Env
+
+	mu   sync.Mutex
+	envs map[VarSet]*cel.Env // at most one for each place of the configuration
+}
+
+// New returns an environment without any state of its own but what it has compiled for.
+func New() (*Env, error) {
+	opts := []cel.EnvOption{
+		cel.CustomTypeAdapter(adapter{}),
+		cel.OptionalTypes(),
+		cel.CrossTypeNumericComparisons(true),
+		ext.Strings(ext.StringsMaxPrecision(maxPrecision)),
+		cel.ParserExpressionSizeLimit(maxExpression),
+		cel.ParserRecursionLimit(maxNesting),
+	}
+	base, err := cel.NewEnv(append(opts, numberOptions()...)...)
+	if err != nil {
+		return nil, fmt.Errorf("set up expressions: %w", err)
+	}
+	return &Env{base: base, envs: map[VarSet]*cel.Env{}}, nil
+}
+
+// Position is the rune offset of an expression in the text that holds it. Errors are shifted by
+// it; it is 0 for a text that is one expression as a whole.
+type Position int
+
+// Compile compiles a whole text as one expression that may use the allowed variables. Errors are
+// *[CompileError].
+func (e *Env) Compile(text string, allowed VarSet, pos Position) (*Program, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, &CompileError{Offset: int(pos), Msg: "the expression is empty"}
+	}
+	env, err := e.with(allowed)
+	if err != nil {
+		return nil, &CompileError{Offset: int(pos), Msg: err.Error()}
+	}
+	checked, iss := env.Compile(text)
+	if iss.Err() != nil {
+		return nil, compileError(iss, text, allowed, pos)
+	}
+	p := &Program{text: text, uses: usesOf(checked.NativeRep())}
+	if err := p.uses.check(checked.NativeRep(), text, pos); err != nil {
+		return nil, err
+	}
+	if c, ok := chainOf(checked.NativeRep().Expr()); ok && c.plain() && isVariable(c.root) {
+		p.chain = &c
+		return p, nil
+	}
+	opts := []cel.ProgramOption{
+		cel.EvalOptions(cel.OptOptimize),
+		cel.CustomDecoratorV2(decorate),
+	}
+	if !isCheap(checked.NativeRep().Expr()) {
+		opts = append(opts, cel.CostLimit(maxCost))
+	}
+	if p.cel, err = env.Program(checked, opts...); err != nil {
+		return nil, &CompileError{Offset: int(pos), Msg: cleanEval(err.Error())}
+	}
+	return p, nil
+}
+
+// with returns the environment that declares a set of variables.
+func (e *Env) with(allowed VarSet) (*cel.Env, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if env, ok := e.envs[allowed]; ok {
+		return env, nil
+	}
+	var opts []cel.EnvOption
+	for _, v := range variables() {
+		if allowed&v.set != 0 {
+			opts = append(opts, cel.Variable(v.name, typeOf(v.set)))
+		}
+	}
+	env, err := e.base.Extend(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("set up expressions: %w", err)
+	}
+	e.envs[allowed] = env
+	return env, nil
+}
+
+func typeOf(v VarSet) *cel.Type {
+	switch v {
+	case Header, Query:
+		return cel.MapType(cel.StringType, cel.StringType)
+	case Source, Error:
+		return cel.StringType
+	case Task, Resource, Effect:
+		return cel.MapType(cel.StringType, cel.DynType)
+	}
+	return cel.DynType
+}
+
+// isCheap reports whether the work of an expression is bounded by its own length: no loop, and
+// none of the functions that read whole texts or lists. Then counting the cost isn't needed,
+// which would take longer than the evaluation.
+func isCheap(e ast.Expr) bool {
+	cheap := true
+	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.ComprehensionKind:
+			cheap = false
+		case ast.CallKind:
+			cheap = cheap && isCheapCall(e.AsCall().FunctionName())
+		}
+	}))
+	return cheap
+}
+
+func isCheapCall(name string) bool {
+	switch name {
+	case "_?_:_", "_&&_", "_||_", "!_", "_?._", "_[_]", "_[?_]", "orValue", "or", "hasValue",
+		"value", "optional.of", "optional.none", "optional.ofNonZeroValue", "size", "_<_", "_<=_",
+		"_>_", "_>=_":
+		return true
+	}
+	return false
+}
