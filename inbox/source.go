@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -10,24 +11,60 @@ import (
 	"github.com/oncekit/once/queue"
 )
 
-// Message is one incoming request as the functions of a Source see it.
+// Message is one incoming request as the functions of a Source see it. It is reused for later
+// requests: a function must not keep it after it returned, nor change what it refers to.
 type Message struct {
 	Source string
 	Method string
-	Path   string
+	// Path as the sender wrote it, percent-decoded.
+	Path string
+	// Peer is the network address of the sender, as host:port.
 	Peer   string
 	Header http.Header
-	Query  url.Values
-	// Raw is the body, byte for byte.
+	// Query is nil if the request has none.
+	Query url.Values
+	// Raw is the body, byte for byte. It is nil if it was not read.
 	Raw []byte
-	// Body is the decoded body in the terms of package internal/value.
+	// Body is the decoded body in the terms of package internal/value; nil before it was decoded
+	// and in the reply to a message that can't be.
 	Body any
 	// Error is the reason of an invalid, unauthorized or unavailable reply, for people.
 	Error string
+
+	identity once.Identity
 }
 
-// Source is a place where callbacks come from.
+// ID returns the public id of the callback that the message belongs to; empty before its key was
+// made.
+func (m *Message) ID() string {
+	if m.identity.IsZero() {
+		return ""
+	}
+	return m.identity.ID()
+}
+
+// OneHeader returns the only value of a header, for keys that are built from one. A header that is
+// absent or empty is a [once.ErrKeyIncomplete], one that is given twice a [once.ErrKeyInvalid]: of
+// two values nobody can know which one was meant.
+func (m *Message) OneHeader(name string) (string, error) {
+	values := m.Header[http.CanonicalHeaderKey(name)]
+	switch {
+	case len(values) == 0:
+		return "", fmt.Errorf("header %s is missing: %w", name, once.ErrKeyIncomplete)
+	case len(values) > 1:
+		return "", fmt.Errorf("header %s is given %d times: %w", name, len(values),
+			once.ErrKeyInvalid)
+	case values[0] == "":
+		return "", fmt.Errorf("header %s is empty: %w", name, once.ErrKeyIncomplete)
+	}
+	return values[0], nil
+}
+
+// Source is a place where callbacks come from. Its functions are called by many goroutines at once.
+// An error of Key, Event, Fingerprint or Route makes the message invalid; its text is told to the
+// sender and must hold no secret. A panic makes the message unavailable.
 type Source struct {
+	// Name is 1 to 64 letters, digits, dots, dashes and underscores.
 	Name string
 	// Paths on which the source is reached beside /in/NAME.
 	Paths []string
@@ -54,7 +91,8 @@ type Source struct {
 	// DropHeaders are names of headers of which only a keyed digest is kept, beside
 	// Authorization, Cookie and Proxy-Authorization.
 	DropHeaders []string
-	// Replies by outcome; a missing one is the built-in.
+	// Replies by outcome. A missing duplicate is replied like accepted, a missing conflict like a
+	// duplicate; any other missing one is the built-in.
 	Replies map[queue.Outcome]Reply
 }
 
@@ -68,17 +106,34 @@ type Route struct {
 	Unrouted bool
 }
 
-// Reply is what a sender is told.
+// Reply is what a sender is told. A function that fails or panics doesn't change the outcome: its
+// header is left out, its body is the built-in one.
 type Reply struct {
+	// Status is 200 to 599; 0: the built-in one of the outcome. Unauthorized and unavailable are
+	// never below 400. A message that is too large is always answered 413, one with a wrong
+	// method 405.
 	Status int
 	Header map[string]func(*Message) (string, error)
 	// Body makes the bytes of the body and their content type; nil: no body.
+	// An empty content type is application/json. The bytes may be shared; they are not changed.
 	Body func(*Message) (body []byte, contentType string, err error)
 }
 
 // Verifier proves who the sender of a message is, over the raw bytes, before anything is stored. It
 // returns an error for people if it does not; the error must not hold a secret. Safe for concurrent
-// use.
+// use. Two optional interfaces are probed once: [HeaderVerifier] and [Challenger].
 type Verifier interface {
 	Verify(ctx context.Context, m *Message) error
+}
+
+// HeaderVerifier is a Verifier that doesn't look at the body. If HeaderOnly returns true, Verify is
+// called before the body is read, so that strangers can't fill the memory for bodies.
+type HeaderVerifier interface {
+	HeaderOnly() bool
+}
+
+// Challenger is a Verifier that says how to prove oneself. Challenge is the WWW-Authenticate header
+// of a 401 (RFC 9110, section 11.6.1).
+type Challenger interface {
+	Challenge() string
 }

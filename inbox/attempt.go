@@ -1,0 +1,151 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"github.com/oncekit/once/queue"
+)
+
+const (
+	defaultHandlerTimeout = 5 * time.Minute
+	defaultRetryBase      = 500 * time.Millisecond
+	defaultRetryCap       = 5 * time.Minute
+
+	// maxRetryAfter bounds what a handler can ask for, so that no row sleeps for ever.
+	maxRetryAfter = 24 * time.Hour
+
+	// maxError bounds the error that is stored with an attempt, in bytes.
+	maxError = 1 << 10
+)
+
+// HandlerConfig says how callbacks are worked. Only Handler is required.
+type HandlerConfig struct {
+	// Name of the handler, for people.
+	Name    string
+	Handler Handler
+	// Timeout of one Work. Default 5 min.
+	Timeout time.Duration
+	Retry   Retry
+	// HoldUnknown holds a callback whose attempt may have had its effect (it was marked Unknown,
+	// panicked, timed out or was stopped) for a person, instead of trying again
+	// (on_unknown: hold).
+	HoldUnknown bool
+	// Block keeps later callbacks of an order key waiting behind a dead one (on_dead: block).
+	Block bool
+	// Concurrency is how many callbacks are worked at once, for whoever runs Attempt. Default 16.
+	Concurrency int
+	// Logger gets panics. Default: discarded.
+	Logger *slog.Logger
+}
+
+// Retry is a policy of repeated tries: exponential with full jitter.
+type Retry struct {
+	Base     time.Duration // longest first wait; default 500ms
+	Cap      time.Duration // longest wait; default 5m
+	Attempts int           // tries until it is a dead letter; 0: no limit
+}
+
+// wait returns the wait after the nth try: at random up to Base·2^(n-1), at most Cap. It is never
+// 0, so that a row that fails at once doesn't spin.
+func (r Retry) wait(n int) time.Duration {
+	setDefault(&r.Base, defaultRetryBase)
+	setDefault(&r.Cap, defaultRetryCap)
+	longest := r.Cap
+	if n--; n < 32 && r.Base < r.Cap>>max(n, 0) {
+		longest = r.Base << max(n, 0)
+	}
+	return max(rand.N(max(longest, 1)), min(longest, time.Millisecond))
+}
+
+// Attempt works one leased row and returns its settlement; cfg.Handler's Commit is in it. It returns
+// when Work does: Work is told to end by its context at cfg.Timeout and when ctx ends. It doesn't
+// panic. Safe for concurrent use.
+func Attempt(ctx context.Context, cfg HandlerConfig, row queue.Row) queue.Settlement {
+	if ctx.Err() != nil {
+		return queue.Settlement{
+			Grant: row.Grant(), State: queue.Pending, NotTried: true, Error: "stopped before the try",
+		}
+	}
+	c, err := callbackOf(&row)
+	if err != nil {
+		return failed(ctx, cfg, row, Permanent(err))
+	}
+	setDefault(&cfg.Timeout, defaultHandlerTimeout)
+	workCtx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	result, err := work(workCtx, cfg, c)
+	if err != nil {
+		return failed(ctx, cfg, row, ended(workCtx, err))
+	}
+	s := queue.Settlement{Grant: row.Grant(), State: queue.Done}
+	if _, only := cfg.Handler.(workOnly); !only {
+		s.Commit = func(ctx context.Context, tx queue.Tx) error {
+			return cfg.Handler.Commit(ctx, tx, c, result)
+		}
+	}
+	return s
+}
+
+// CommitFailed returns the settlement that follows when Settle answered err, a *queue.CommitError,
+// to the one of [Attempt]. Nothing of that one was applied, so the row is tried again or is dead.
+func CommitFailed(cfg HandlerConfig, row queue.Row, err error) queue.Settlement {
+	f := failureOf(err)
+	if f.kind == unknown { // it was undone, that is known
+		err = &failure{kind: transient, err: err}
+	}
+	return failed(context.Background(), cfg, row, err)
+}
+
+// work runs the handler's Work. A panic may come after the effect, so it is unknown.
+func work(ctx context.Context, cfg HandlerConfig, c Callback) (result any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if cfg.Logger != nil {
+				cfg.Logger.Error("handler panicked", "handler", cfg.Name, "callback", c.ID,
+					"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			}
+			result, err = nil, Unknown(fmt.Errorf("handler panicked: %v", p))
+		}
+	}()
+	return cfg.Handler.Work(ctx, c)
+}
+
+// ended marks an unmarked error of a Work that was told to stop: how far it came is not known.
+func ended(ctx context.Context, err error) error {
+	var marked *failure
+	if ctx.Err() == nil || errors.As(err, &marked) {
+		return err
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return Unknown(fmt.Errorf("handler timed out: %w", err))
+	}
+	return Unknown(fmt.Errorf("handler was stopped: %w", err))
+}
+
+// failed returns the settlement of a try that failed with err.
+func failed(ctx context.Context, cfg HandlerConfig, row queue.Row, err error) queue.Settlement {
+	f := failureOf(err)
+	s := queue.Settlement{
+		Grant: row.Grant(), State: queue.Pending, Error: cutText(err.Error(), maxError),
+	}
+	stopped := ctx.Err() != nil // by us, not by a failure: it doesn't use up the tries
+	switch {
+	case f.kind == permanent:
+		s.State, s.DeadCause, s.Block = queue.Dead, queue.CausePermanent, cfg.Block
+	case f.kind == unknown && cfg.HoldUnknown:
+		s.State = queue.Held
+	case cfg.Retry.Attempts > 0 && row.Attempt >= cfg.Retry.Attempts && !stopped:
+		s.State, s.DeadCause, s.Block = queue.Dead, queue.CauseTransient, cfg.Block
+	case f.kind == retryAfter && f.after > 0:
+		s.RetryIn = min(f.after, maxRetryAfter)
+	default:
+		s.RetryIn = cfg.Retry.wait(row.Attempt)
+	}
+	return s
+}

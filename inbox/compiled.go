@@ -1,0 +1,104 @@
+package inbox
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/queue"
+)
+
+const (
+	defaultMaxBody   = 1 << 20
+	defaultMaxDepth  = 64
+	defaultRetention = 7 * 24 * time.Hour
+	maxSourceName    = 64
+)
+
+// source is a Source with its defaults filled in and everything made that doesn't depend on a
+// message.
+type source struct {
+	Source
+	scope     once.Scope
+	denied    map[string]bool // canonical names
+	replies   map[queue.Outcome]*reply
+	early     bool   // the verifier needs no body
+	challenge string // of a 401; empty: none
+	guarded   bool   // there is a verifier
+	ringRate  *limiter
+}
+
+func newSource(s Source, cfg Config) (*source, error) {
+	if err := checkName(s.Name); err != nil {
+		return nil, err
+	}
+	if s.Key == nil || s.Fingerprint == nil || s.Route == nil {
+		return nil, errors.New("key, fingerprint and route are required")
+	}
+	setDefault(&s.MaxBody, defaultMaxBody)
+	setDefault(&s.MaxDepth, defaultMaxDepth)
+	setDefault(&s.Retention, defaultRetention)
+	if s.MaxBody < 0 || s.MaxDepth < 0 || s.Retention < 0 || s.KeepBody < 0 {
+		return nil, errors.New("a limit is negative")
+	}
+	if s.MaxBody > cfg.MaxInFlightBytes {
+		return nil, fmt.Errorf("bodies of %d bytes never fit into the %d bytes for all bodies",
+			s.MaxBody, cfg.MaxInFlightBytes)
+	}
+	scope, err := once.NewScope("source", s.Name)
+	if err != nil {
+		return nil, err
+	}
+	src := &source{
+		Source: s, scope: scope, denied: deniedNames(s.DropHeaders),
+		guarded: s.Verifier != nil, ringRate: newLimiter(cfg.RejectRate),
+	}
+	if err := src.probe(); err != nil {
+		return nil, err
+	}
+	src.replies, err = newReplies(s.Replies)
+	return src, err
+}
+
+// probe looks for the verifier's optional interfaces.
+func (s *source) probe() error {
+	if c, ok := s.Verifier.(interface{ check() error }); ok {
+		if err := c.check(); err != nil {
+			return err
+		}
+	}
+	if h, ok := s.Verifier.(HeaderVerifier); ok {
+		s.early = h.HeaderOnly()
+	}
+	if c, ok := s.Verifier.(Challenger); ok {
+		s.challenge = c.Challenge()
+	}
+	return nil
+}
+
+func checkName(name string) error {
+	if name == "" || len(name) > maxSourceName {
+		return fmt.Errorf("a name has 1 to %d characters", maxSourceName)
+	}
+	for _, c := range []byte(name) {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && c != '-' && c != '_' && c != '.' {
+			return errors.New("a name has letters, digits, dots, dashes and underscores only")
+		}
+	}
+	return nil
+}
+
+// deniedNames returns the headers of which only a digest is kept.
+func deniedNames(more []string) map[string]bool {
+	denied := make(map[string]bool, 3+len(more))
+	for _, name := range slices.Concat(
+		[]string{"Authorization", "Cookie", "Proxy-Authorization"}, more,
+	) {
+		denied[http.CanonicalHeaderKey(name)] = true
+	}
+	return denied
+}

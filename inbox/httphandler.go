@@ -1,0 +1,207 @@
+package inbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncekit/once/internal/httpresult"
+	"github.com/oncekit/once/queue"
+)
+
+// maxAnswer is how much of an answer is read, in bytes, so that its connection can be used again.
+const maxAnswer = 64 << 10
+
+// HTTPConfig says where callbacks are handed to. Only URL is required.
+type HTTPConfig struct {
+	// URL, absolute, http or https.
+	URL string
+	// Header is added to each request and takes the place of what the sender gave.
+	Header http.Header
+	// Drop are headers of the sender that are not handed on.
+	Drop []string
+	// Transport sends the requests; default: one of its own. It must not send twice by itself.
+	Transport http.RoundTripper
+	// RetryCap bounds what Retry-After can ask for. Default 5 min.
+	RetryCap time.Duration
+	// PauseFor is the wait after 401 and 403: the service refuses us, not the callback.
+	// Default 5 min.
+	PauseFor time.Duration
+}
+
+// HTTPHandler is a Handler that hands callbacks to a service in any language. It POSTs the body as
+// it came, with the sender's Content-Type and other headers, and adds Idempotency-Key (the
+// callback's id in quotes, the same in every attempt), Once-Source, Once-Event, Once-Attempt and
+// traceparent. 2xx is done. 408, 409, 425, 429 and 5xx but 501 are tried again, after Retry-After if
+// there is one; so are 401 and 403, after a long wait. Redirects, which are not followed, and
+// everything else are permanent. A request that broke off after it was sent is unknown.
+type HTTPHandler struct {
+	cfg    HTTPConfig
+	client *http.Client
+	drop   map[string]bool
+}
+
+var (
+	_ Handler  = (*HTTPHandler)(nil)
+	_ workOnly = (*HTTPHandler)(nil)
+)
+
+// NewHTTPHandler returns an HTTPHandler. It does no I/O; it refuses a URL that can't be used.
+func NewHTTPHandler(cfg HTTPConfig) (*HTTPHandler, error) {
+	u, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, errors.New("make HTTP handler: the URL can't be read") // it may hold a password
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, errors.New("make HTTP handler: the URL is not http://HOST or https://HOST")
+	}
+	setDefault(&cfg.RetryCap, defaultRetryCap)
+	setDefault(&cfg.PauseFor, defaultRetryCap)
+	if cfg.Transport == nil {
+		cfg.Transport = &http.Transport{
+			Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 64, MaxIdleConns: 64,
+			IdleConnTimeout: 30 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
+			MaxResponseHeaderBytes: MaxHeaderBytes, ForceAttemptHTTP2: true,
+		}
+	}
+	h := &HTTPHandler{cfg: cfg, drop: make(map[string]bool)}
+	h.client = &http.Client{
+		Transport: cfg.Transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
+	}
+	for _, name := range append(notForwarded(), cfg.Drop...) {
+		h.drop[textproto.CanonicalMIMEHeaderKey(name)] = true
+	}
+	return h, nil
+}
+
+// notForwarded are the headers that belong to the hop from the sender to us (RFC 9110, section
+// 7.6.1), that net/http writes itself, or that are never kept.
+func notForwarded() []string {
+	return []string{
+		"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding",
+		"Upgrade", "Proxy-Authenticate", "Proxy-Authorization", "Authorization", "Cookie",
+		"Host", "Content-Length", "Accept-Encoding", "Expect",
+	}
+}
+
+// Work hands the callback over and waits for the answer.
+func (h *HTTPHandler) Work(ctx context.Context, c Callback) (any, error) {
+	var sent atomic.Bool
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
+	req, err := h.request(httptrace.WithClientTrace(ctx, trace), c)
+	if err != nil {
+		return nil, Permanent(err)
+	}
+	res, err := h.client.Do(req)
+	if err != nil {
+		var wrapped *url.Error
+		if errors.As(err, &wrapped) { // its text holds the URL
+			err = wrapped.Err
+		}
+		err = fmt.Errorf("post callback: %w", err)
+		if sent.Load() {
+			return nil, Unknown(err)
+		}
+		return nil, RetryAfter(0, err) // it never left
+	}
+	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer)
+	_ = res.Body.Close()
+	return nil, h.judge(res)
+}
+
+// Commit does nothing.
+func (h *HTTPHandler) Commit(context.Context, queue.Tx, Callback, any) error { return nil }
+
+func (h *HTTPHandler) workOnly() {}
+
+func (h *HTTPHandler) judge(res *http.Response) error {
+	err := fmt.Errorf("service answered %d %s", res.StatusCode, http.StatusText(res.StatusCode))
+	switch httpresult.Classify(res.StatusCode) {
+	case httpresult.Done:
+		return nil
+	case httpresult.Transient:
+		return RetryAfter(httpresult.RetryAfter(res.Header, time.Now(), h.cfg.RetryCap), err)
+	case httpresult.Pause:
+		return RetryAfter(h.cfg.PauseFor, err)
+	}
+	return Permanent(err)
+}
+
+// onceBody is a body that can be read a single time. To net/http a request with it can't be replayed:
+// it would send a POST with an Idempotency-Key again by itself.
+type onceBody struct{ io.Reader }
+
+// Close does nothing.
+func (onceBody) Close() error { return nil }
+
+func (h *HTTPHandler) request(ctx context.Context, c Callback) (*http.Request, error) {
+	body := onceBody{bytes.NewReader(c.Body)}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.cfg.URL, body)
+	if err != nil {
+		return nil, errors.New("make request: the URL can't be used")
+	}
+	req.ContentLength = int64(len(c.Body))
+	hop := connectionNames(c.Header)
+	for name, values := range c.Header {
+		if !h.drop[name] && !hop[name] && !strings.HasPrefix(name, "Once-") {
+			req.Header[name] = values
+		}
+	}
+	if len(req.Header["Content-Type"]) == 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Idempotency-Key", `"`+c.IdempotencyKey()+`"`)
+	req.Header.Set("Once-Source", c.Source)
+	req.Header.Set("Once-Event", headerText(c.Event))
+	req.Header.Set("Once-Attempt", strconv.Itoa(c.Attempt))
+	if c.TraceParent != "" {
+		req.Header.Set("Traceparent", c.TraceParent)
+	} else {
+		req.Header.Del("Traceparent")
+	}
+	for name, values := range h.cfg.Header {
+		req.Header[textproto.CanonicalMIMEHeaderKey(name)] = values
+	}
+	return req, nil
+}
+
+// connectionNames returns the headers that the sender's Connection header names.
+func connectionNames(header http.Header) map[string]bool {
+	var names map[string]bool
+	for _, line := range header["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if names == nil {
+				names = make(map[string]bool)
+			}
+			names[textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name))] = true
+		}
+	}
+	return names
+}
+
+// headerText percent-encodes what can't stand in a header (RFC 9110, section 5.5), and the percent
+// sign, so that an event of any characters arrives and can be read back.
+func headerText(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c > ' ' && c < 0x7f && c != '%' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}

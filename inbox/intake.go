@@ -1,0 +1,247 @@
+package inbox
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/internal/value"
+	"github.com/oncekit/once/queue"
+)
+
+// maxReason bounds the reason of a refusal, in bytes.
+const maxReason = 512
+
+// intake is the work on one message. It is reused, so that a message costs few allocations.
+type intake struct {
+	rc       *Receiver
+	src      *source
+	msg      Message
+	reserved int64 // bytes of the memory for bodies
+	verified bool
+	arrivals []queue.Arrival // made anew for each message: the store may hold on to it
+	scratch  []byte          // for the encoded request and for built-in replies
+}
+
+// verdict is what becomes of a message.
+type verdict struct {
+	outcome queue.Outcome
+	status  int // overrides the reply's own; 0: it does not
+	reason  string
+	// broken is true after a panic: the intake is not reused.
+	broken bool
+}
+
+func invalid(reason string) verdict {
+	return verdict{outcome: queue.Invalid, reason: reason}
+}
+
+func (in *intake) begin(rc *Receiver, src *source, r *http.Request) {
+	in.rc, in.src = rc, src
+	in.msg = Message{
+		Source: src.Name, Method: r.Method, Path: r.URL.Path, Peer: r.RemoteAddr, Header: r.Header,
+	}
+	if r.URL.RawQuery != "" {
+		in.msg.Query = r.URL.Query()
+	}
+}
+
+func (in *intake) reset() { *in = intake{scratch: in.scratch[:0]} }
+
+// judge works a message up to its outcome: nothing is answered yet.
+func (in *intake) judge(w http.ResponseWriter, r *http.Request) (v verdict) {
+	defer func() {
+		if p := recover(); p != nil {
+			if in.rc.logs.allow(time.Now()) {
+				in.rc.log.Error("source panicked", "source", in.src.Name,
+					"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			}
+			v = verdict{outcome: queue.Unavailable, reason: "internal error", broken: true}
+		}
+	}()
+	if r.Method != http.MethodPost {
+		w.Header()["Allow"] = in.rc.allow
+		return in.refuse(r, verdict{
+			outcome: queue.Invalid, status: http.StatusMethodNotAllowed,
+			reason: "method is not POST",
+		})
+	}
+	if in.src.early {
+		if v, ok := in.verify(r); !ok {
+			return in.refuse(r, v)
+		}
+	}
+	if v, ok := in.readBody(w, r); !ok {
+		return in.refuse(r, v)
+	}
+	if !in.src.early {
+		if v, ok := in.verify(r); !ok {
+			return in.refuse(r, v)
+		}
+	}
+	if reason := contentProblem(r.Header); reason != "" {
+		return in.refuse(r, invalid(reason))
+	}
+	if reason := in.build(r); reason != "" {
+		return in.refuse(r, invalid(reason))
+	}
+	return in.append(r)
+}
+
+func (in *intake) verify(r *http.Request) (verdict, bool) {
+	if in.src.Verifier != nil {
+		if err := in.src.Verifier.Verify(r.Context(), &in.msg); err != nil {
+			return verdict{outcome: queue.Unauthorized, reason: err.Error()}, false
+		}
+	}
+	in.verified = true
+	return verdict{}, true
+}
+
+// contentProblem returns why a message's content can't be JSON as it stands; empty: it can. Absent
+// and text/plain are taken for JSON, since robots send all sorts.
+func contentProblem(h http.Header) string {
+	for _, coding := range h["Content-Encoding"] {
+		if coding != "" && !strings.EqualFold(strings.TrimSpace(coding), "identity") {
+			return "content encoding is not supported, send the body as it is"
+		}
+	}
+	types := h["Content-Type"]
+	if len(types) == 0 || len(types) == 1 && isJSONType(types[0]) {
+		return ""
+	}
+	if len(types) > 1 {
+		return "wrong content type: it is given more than once"
+	}
+	return "wrong content type: want application/json"
+}
+
+func isJSONType(t string) bool {
+	if t == "application/json" {
+		return true
+	}
+	t, _, _ = strings.Cut(t, ";")
+	t = strings.ToLower(strings.TrimSpace(t))
+	switch t {
+	case "", "application/json", "text/json", "text/plain":
+		return true
+	}
+	return strings.Contains(t, "/") && strings.HasSuffix(t, "+json")
+}
+
+// build makes the arrival of a message. It returns the reason if the message is invalid.
+func (in *intake) build(r *http.Request) (reason string) {
+	m, src := &in.msg, in.src
+	if len(m.Raw) == 0 {
+		return "body is empty"
+	}
+	body, err := value.Decode(m.Raw, value.Limits{Depth: src.MaxDepth})
+	if err != nil {
+		return err.Error()
+	}
+	m.Body = body
+	key, err := src.Key(m)
+	if err != nil {
+		return reasonOf("key", err)
+	}
+	if m.identity, err = once.Identify(src.scope, key); err != nil {
+		return reasonOf("key", err)
+	}
+	event := ""
+	if src.Event != nil {
+		if event, err = src.Event(m); err != nil {
+			return reasonOf("event", err)
+		}
+	}
+	print, err := src.Fingerprint(m)
+	if err != nil {
+		return reasonOf("fingerprint", err)
+	}
+	route, err := src.Route(m, event)
+	if err != nil {
+		return reasonOf("route", err)
+	}
+	state := queue.Pending
+	if route.Unrouted {
+		state = queue.Unrouted
+	}
+	in.arrivals = []queue.Arrival{{
+		Identity: m.identity, Fingerprint: print, Kind: queue.Callback, Lane: route.Lane,
+		OrderKey: route.OrderKey, State: state, Source: src.Name, Event: event,
+		Flow: route.Flow, Task: route.Task, Key: key.Strings(), TraceParent: traceParent(r.Header),
+		Meta: in.meta(r), Body: m.Raw, Peer: m.Peer, Retention: src.Retention,
+		KeepBody: src.KeepBody, ReplaceDead: src.ReplaceDead,
+	}}
+	return ""
+}
+
+// append makes the callback durable.
+func (in *intake) append(r *http.Request) verdict {
+	ctx := &appendContext{Context: in.rc.deadline.context(time.Now()), values: r.Context()}
+	receipts, err := in.rc.store.Append(ctx, in.arrivals)
+	if err == nil && len(receipts) != 1 {
+		err = fmt.Errorf("store gave %d receipts for 1 arrival", len(receipts))
+	}
+	if err == nil {
+		switch o := receipts[0].Outcome; o {
+		case queue.Accepted, queue.Duplicate, queue.Conflict:
+			return verdict{outcome: o}
+		default:
+			err = fmt.Errorf("store gave the outcome %q", o)
+		}
+	}
+	if in.rc.logs.allow(time.Now()) {
+		in.rc.log.Error("callback not stored", "source", in.src.Name, "error", err)
+	}
+	return verdict{outcome: queue.Unavailable, reason: "message can't be stored now, try again"}
+}
+
+// refuse keeps a message in the ring. Its body is kept only if its sender is known to be one, or
+// if nobody asks.
+func (in *intake) refuse(r *http.Request, v verdict) verdict {
+	v.reason = cutText(v.reason, maxReason)
+	if v.outcome == queue.Unavailable {
+		return v
+	}
+	kept := in.msg.Raw
+	switch {
+	case v.outcome == queue.Unauthorized && !in.rc.cfg.UnauthorizedBody,
+		v.outcome == queue.Invalid && in.src.guarded && !in.verified:
+		kept = nil
+	}
+	if len(kept) > in.rc.cfg.RejectedBody {
+		kept = kept[:in.rc.cfg.RejectedBody]
+	}
+	in.rc.ring.keep(r.Context(), in.src.ringRate, queue.Rejected{
+		Source: in.src.Name, Outcome: v.outcome, Reason: v.reason, Peer: in.msg.Peer,
+		Meta: in.rc.ringMeta(r, in.src.denied), Size: int64(len(in.msg.Raw)),
+		Body: append([]byte(nil), kept...),
+	})
+	return v
+}
+
+func (in *intake) meta(r *http.Request) []byte {
+	in.scratch = in.rc.appendMeta(in.scratch[:0], r, in.src.denied)
+	return append(make([]byte, 0, len(in.scratch)), in.scratch...)
+}
+
+// reasonOf says what could not be made; errors about keys say it themselves.
+func reasonOf(what string, err error) string {
+	var key *once.KeyError
+	if errors.As(err, &key) {
+		return err.Error()
+	}
+	return what + ": " + err.Error()
+}
+
+// cutText cuts a text to at most n bytes of whole, valid characters.
+func cutText(s string, n int) string {
+	if len(s) > n {
+		s = s[:n]
+	}
+	return strings.ToValidUTF8(s, "")
+}

@@ -1,0 +1,182 @@
+package inbox
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"hash"
+	"net/http"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// appendMeta appends what is kept of a request beside its body, as JSON; [DecodeMeta] reads it. It
+// is written by hand because every message pays for it.
+func (rc *Receiver) appendMeta(b []byte, r *http.Request, denied map[string]bool) []byte {
+	b = rc.appendRequestLine(b, r)
+	b = append(b, `,"header":{`...)
+	hidden, first := 0, true
+	for name, values := range r.Header {
+		if denied[name] {
+			hidden++
+			continue
+		}
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(appendText(b, name), ":["...)
+		for i, value := range values {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendText(b, value)
+		}
+		b = append(b, ']')
+	}
+	b = append(b, '}')
+	if hidden > 0 {
+		b = rc.appendDigests(b, r.Header, denied)
+	}
+	return append(b, '}')
+}
+
+// appendRequestLine leaves the object open.
+func (rc *Receiver) appendRequestLine(b []byte, r *http.Request) []byte {
+	b = appendText(append(b, `{"method":`...), r.Method)
+	b = appendText(append(b, `,"path":`...), r.URL.EscapedPath())
+	if r.URL.RawQuery != "" {
+		b = appendText(append(b, `,"query":`...), r.URL.RawQuery)
+	}
+	b = appendText(append(b, `,"host":`...), r.Host)
+	return appendText(append(b, `,"peer":`...), r.RemoteAddr)
+}
+
+// appendDigests appends the denied headers, each value as its keyed digest.
+func (rc *Receiver) appendDigests(b []byte, h http.Header, denied map[string]bool) []byte {
+	b = append(b, `,"digest":{`...)
+	first := true
+	for name, values := range h {
+		if !denied[name] {
+			continue
+		}
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(appendText(b, name), ":["...)
+		for i, value := range values {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(rc.digests.append(append(b, '"'), name, value), '"')
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+// ringMeta is the encoded request of a refused message. Without the headers if they are long.
+func (rc *Receiver) ringMeta(r *http.Request, denied map[string]bool) []byte {
+	if rc.ring.store == nil {
+		return nil
+	}
+	b := rc.appendMeta(nil, r, denied)
+	if len(b) <= maxRingMeta {
+		return b
+	}
+	b = append(rc.appendRequestLine(b[:0], r), '}')
+	if len(b) > maxRingMeta {
+		return nil
+	}
+	return b
+}
+
+// appendText appends a JSON string. A text that isn't valid UTF-8 becomes {"base64":"…"}, so that
+// no byte of it is lost.
+func appendText(b []byte, s string) []byte {
+	plain := true
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			plain = false
+			break
+		}
+	}
+	if plain {
+		return append(append(append(b, '"'), s...), '"')
+	}
+	if !utf8.ValidString(s) {
+		b = append(b, `{"base64":"`...)
+		b = base64.StdEncoding.AppendEncode(b, []byte(s))
+		return append(b, `"}`...)
+	}
+	const digits = "0123456789abcdef"
+	b = append(b, '"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < 0x20:
+			b = append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}
+
+// digester makes keyed digests of headers that must not be kept. Safe for concurrent use.
+type digester struct{ macs sync.Pool }
+
+func newDigester(key []byte) *digester {
+	key = append([]byte(nil), key...)
+	d := &digester{}
+	d.macs.New = func() any { return hmac.New(sha256.New, key) }
+	return d
+}
+
+// digestBytes is how much of the HMAC is kept: enough to tell values apart.
+const digestBytes = 16
+
+// append appends "hmac:" and the digest of the header's lower-case name, a NUL and the value.
+func (d *digester) append(b []byte, name, value string) []byte {
+	mac := d.macs.Get().(hash.Hash)
+	mac.Reset()
+	buf := make([]byte, 0, 256)
+	buf = append(append(append(buf, strings.ToLower(name)...), 0), value...)
+	mac.Write(buf)
+	sum := mac.Sum(buf[:0])
+	b = append(b, "hmac:"...)
+	b = hex.AppendEncode(b, sum[:digestBytes])
+	d.macs.Put(mac)
+	return b
+}
+
+const traceParentLen = 55 // version 00: 2+1+32+1+16+1+2
+
+// traceParent returns the traceparent header if it is one valid line (W3C Trace Context, section
+// 3.2), else the empty text.
+func traceParent(h http.Header) string {
+	lines := h["Traceparent"]
+	if len(lines) != 1 || len(lines[0]) < traceParentLen {
+		return ""
+	}
+	s := lines[0]
+	if len(s) > traceParentLen && (strings.HasPrefix(s, "00") || s[traceParentLen] != '-') {
+		return ""
+	}
+	s = s[:traceParentLen] // a later version may say more
+	for i := range len(s) {
+		c, dash := s[i], i == 2 || i == 35 || i == 52
+		if dash != (c == '-') || !dash && (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return ""
+		}
+	}
+	if strings.HasPrefix(s, "ff") || s[3:35] == strings.Repeat("0", 32) ||
+		s[36:52] == strings.Repeat("0", 16) {
+		return ""
+	}
+	return s
+}
