@@ -13,7 +13,9 @@ type Vars struct {
 	Header map[string][]string // lower-case names
 	Query  map[string][]string
 	Source string
-	// Task as the expressions see it: the fields, and `id`, `state`, `version` above them.
+	// Task as the expressions see it: the fields, and `id`, `state`, `version` above them. Inside a
+	// transition state and version are those that the task is about to have, so the payload of an
+	// effect of finishFE says `unloaded`. `newer` sees the task as it was before.
 	Task     map[string]any
 	Resource *ResourceVars
 	Effect   *EffectVars
@@ -89,18 +91,25 @@ type Event struct {
 	Set []Field // an Absent value leaves the field as it is
 	Max []Field // only moves up
 	// Newer, if set, has to be greater than at the event's last application, else it is stale.
+	// It sees the task as it was before the transition and must have a value.
 	Newer Expr
 	// Again says what a repeat of an event in a cycle is.
 	Again Again
 	// Acquire are expressions for "kind/name" texts; all or nothing.
 	Acquire []Expr
+	// AcquireReads names the task's fields that Acquire reads: a change of one of them is a reason
+	// to look again at a callback that waits for a resource. Nil: every field may be read.
+	AcquireReads []string
 	// Release are expressions for "kind/name" texts; ReleaseAll frees what the task owns.
 	Release    []Expr
 	ReleaseAll bool
 	Effects    []Effect
 }
 
-// Again says what becomes of an event that was taken before and whose states can come again.
+// Again says what becomes of an event that was taken before, whose states can come again, and which
+// arrives while the task is in none of them. In one of them it is the next round and is applied,
+// unless the event leaves the task in one of its own states (no To, or To among From): then a
+// second one is a repeat and stale.
 type Again string
 
 // The choices for Again.
@@ -122,6 +131,9 @@ type Effect struct {
 	Destination string
 	// Expires is how long after the transition it may still be sent; 0: no limit.
 	Expires time.Duration
+	// When, if set, has to give true, else the effect is not made (when: EXPR). It sees what Build
+	// sees. Absent is false; anything but a bool is an error, a dead letter like one of Build.
+	When Expr
 	// Build makes the addressing and the payload; the queue stores both as they are.
 	Build func(*Vars) (meta, body []byte, err error)
 }
