@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"log/slog"
 	"time"
 )
 
@@ -43,10 +44,16 @@ type Runner interface {
 }
 
 // Gate is a Sender that knows when it can't send. While Open returns false no row is taken, so a row
-// that was never tried is never counted as a failure. Changed is signalled after each change.
+// that was never tried is never counted as a failure. Changed is signalled after each change. A gate
+// that closes between Open and Send returns a failure that wraps ErrNotConnected.
 type Gate interface {
 	Open() bool
 	Changed() <-chan struct{}
+}
+
+// Explainer is a Gate that can say why it is closed. Err returns nil while it is open.
+type Explainer interface {
+	Err() error
 }
 
 // Class says what a failed Send means for the row.
@@ -79,7 +86,8 @@ func (f *Failure) Error() string { return f.Err.Error() }
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Destination is where effects go to.
+// Destination is where effects go to. Its fields are set before its first use and not changed after;
+// its methods are safe for concurrent use. It must not be copied.
 type Destination struct {
 	Name   string
 	Sender Sender
@@ -93,6 +101,13 @@ type Destination struct {
 	Concurrency int
 	// Block keeps later rows of an order key waiting behind a dead one (on_dead: block).
 	Block bool
+	// Probe is how long after a refusal (class Pause) one row is tried to see whether it still
+	// stands. Default 1m.
+	Probe time.Duration
+	// Log for pauses and for senders that panic. Default: discarded.
+	Log *slog.Logger
+
+	gate gate
 }
 
 // Retry is a policy of repeated tries.
