@@ -1,0 +1,252 @@
+package oncesqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/oncekit/once/queue"
+)
+
+// Flags of a row.
+const (
+	flagFrees       = 1 << iota // an effect whose acknowledgement frees its resource
+	flagBlock                   // dead, and later rows of the key wait
+	flagLimitPassed             // a parked row that came to its limit
+	flagInLine                  // it has an entry in lines
+)
+
+// Append stores arrivals. A duplicate of what is known to be durable is answered without a write of
+// its own; it is counted behind.
+func (s *Store) Append(ctx context.Context, arrivals []queue.Arrival) ([]queue.Receipt, error) {
+	if err := checkArrivals(arrivals); err != nil {
+		return nil, err
+	}
+	if len(arrivals) == 1 {
+		if seq, ok := s.known.get(arrivals[0].Identity, arrivals[0].Fingerprint); ok {
+			if err := s.noteDuplicate(seq, &arrivals[0]); err != nil {
+				return nil, err
+			}
+			return []queue.Receipt{{Outcome: queue.Duplicate, Seq: seq}}, nil
+		}
+	}
+	receipts := make([]queue.Receipt, len(arrivals))
+	o := &op{alone: len(arrivals) == 1}
+	o.run = func(t *txn) error {
+		for i := range arrivals {
+			r, err := t.receive(&arrivals[i])
+			if err != nil {
+				return err
+			}
+			receipts[i] = r
+		}
+		return nil
+	}
+	if err := s.do(ctx, o); err != nil {
+		return nil, unavailable(err)
+	}
+	return receipts, nil
+}
+
+func checkArrivals(arrivals []queue.Arrival) error {
+	for i := range arrivals {
+		a := &arrivals[i]
+		switch {
+		case a.Identity.IsZero():
+			return errors.New("append: an arrival has no identity")
+		case a.Retention <= 0:
+			return fmt.Errorf("append: arrival of source %q has no retention", a.Source)
+		case a.Kind != queue.Callback && a.Kind != queue.Effect:
+			return fmt.Errorf("append: arrival of source %q has no kind", a.Source)
+		case a.State != queue.Pending && a.State != queue.Unrouted:
+			return fmt.Errorf("append: an arrival can't be stored as %q", a.State)
+		}
+	}
+	return nil
+}
+
+// receive stores a callback, or compares it with the one that is there.
+func (t *txn) receive(a *queue.Arrival) (queue.Receipt, error) {
+	seq, fresh, err := t.insert(a, 0)
+	if err != nil {
+		return queue.Receipt{}, err
+	}
+	if fresh {
+		id, fp, known := a.Identity, a.Fingerprint, t.s.known
+		t.after = append(t.after, func() { known.put(id, fp, seq) })
+		return queue.Receipt{Outcome: queue.Accepted, Seq: seq, State: a.State}, nil
+	}
+	return t.repeat(a)
+}
+
+const insertRow = `INSERT INTO rows (seq, identity, kind, lane, phase, flags, revision, received_at,
+	expires_at, retention, keep_body, source, event, flow, task, order_key, key, resource, cause,
+	trace, peer, fingerprint, meta, body)
+	VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (identity) DO NOTHING`
+
+// insert stores a new row and reports false if its identity is known.
+func (t *txn) insert(a *queue.Arrival, revision int64) (seq int64, fresh bool, err error) {
+	lane, err := t.lane(a.Lane)
+	if err != nil {
+		return 0, false, err
+	}
+	q, err := t.c.prepare(insertRow)
+	if err != nil {
+		return 0, false, err
+	}
+	seq = t.s.nextSeq
+	p := settledPhase(a.State)
+	flags, expires := int64(0), int64(0)
+	if a.Frees {
+		flags |= flagFrees
+	}
+	if a.Expires > 0 {
+		expires = t.now + a.Expires.Microseconds()
+	}
+	q.bindInt(1, seq)
+	q.bindBlob(2, a.Identity[:])
+	q.bindInt(3, int64(a.Kind))
+	q.bindInt(4, lane)
+	q.bindPhase(5, p)
+	q.bindInt(6, flags)
+	q.bindInt(7, revision)
+	q.bindInt(8, t.now)
+	q.bindTime(9, expires)
+	q.bindInt(10, a.Retention.Microseconds())
+	q.bindInt(11, keepBody(a))
+	q.bindText(12, a.Source)
+	q.bindText(13, a.Event)
+	q.bindText(14, a.Flow)
+	q.bindText(15, a.Task)
+	q.bindText(16, a.OrderKey)
+	q.bindOpt(17, keyText(a.Key))
+	q.bindOpt(18, a.Resource)
+	q.bindOpt(19, a.Cause)
+	q.bindOpt(20, a.TraceParent)
+	q.bindOpt(21, a.Peer)
+	if a.Kind == queue.Callback {
+		q.bindBlob(22, a.Fingerprint[:])
+	} else {
+		q.bindBlob(22, nil)
+	}
+	q.bindBlob(23, a.Meta)
+	q.bindBlob(24, a.Body)
+	if err := q.run(); err != nil {
+		return 0, false, err
+	}
+	if t.c.raw.Changes() == 0 {
+		return 0, false, nil
+	}
+	t.stored(a, seq, lane, p)
+	if a.State.Final() {
+		return seq, true, t.sweepLater(seq, t.now+keepBody(a))
+	}
+	return seq, true, nil
+}
+
+// stored notes what a new row changes in memory.
+func (t *txn) stored(a *queue.Arrival, seq, lane int64, p phase) {
+	s := t.s
+	s.nextSeq = seq + 1
+	t.count(rowCounter(a.Kind, a.Source, a.State), 1)
+	if p == phaseReady {
+		t.ring(lane)
+	}
+}
+
+// sweepLater says when something of a finished row may go.
+func (t *txn) sweepLater(seq, at int64) error {
+	return t.c.exec("UPDATE rows SET sweep_at = ? WHERE seq = ?", at, seq)
+}
+
+func keepBody(a *queue.Arrival) int64 {
+	if a.KeepBody <= 0 || a.KeepBody > a.Retention {
+		return a.Retention.Microseconds()
+	}
+	return a.KeepBody.Microseconds()
+}
+
+// keyText writes a key's parts as a JSON list; empty for none.
+func keyText(parts []string) string {
+	if len(parts) == 0 {
+		return ""
+	}
+	b, err := json.Marshal(parts) // texts always marshal
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// repeat answers an arrival whose identity is known.
+func (t *txn) repeat(a *queue.Arrival) (queue.Receipt, error) {
+	row, err := t.rowBy(byIdentity, a.Identity[:])
+	if err != nil {
+		return queue.Receipt{}, err
+	}
+	if row.Fingerprint == a.Fingerprint {
+		return t.duplicate(row, a)
+	}
+	accepted, err := t.c.int("SELECT count(*) FROM receipts WHERE seq = ? AND fingerprint = ? "+
+		"AND accepted IS NOT NULL", row.Seq, a.Fingerprint[:])
+	if err != nil {
+		return queue.Receipt{}, err
+	}
+	if accepted > 0 { // a person made this content a revision: it is known
+		return t.duplicate(row, a)
+	}
+	if a.ReplaceDead && row.State == queue.Dead && row.DeadCause != queue.CausePoison {
+		return t.replaceDead(row, a)
+	}
+	if err := t.addReceipt(row, a, queue.Conflict); err != nil {
+		return queue.Receipt{}, err
+	}
+	return queue.Receipt{Outcome: queue.Conflict, Seq: row.Seq, State: row.State}, nil
+}
+
+// duplicate counts a repeat. It revives a row that is dead by transient failure.
+func (t *txn) duplicate(row *stored, a *queue.Arrival) (queue.Receipt, error) {
+	r := queue.Receipt{Outcome: queue.Duplicate, Seq: row.Seq, State: row.State}
+	if row.State == queue.Dead && row.DeadCause == queue.CauseTransient {
+		if err := t.addReceipt(row, a, queue.Duplicate); err != nil {
+			return r, err
+		}
+		r.Revived, r.State = true, queue.Pending
+		return r, t.makeDue(row)
+	}
+	s, dup := t.s, *a
+	id, fp, known, seq := a.Identity, row.Fingerprint, s.known, row.Seq
+	t.after = append(t.after, func() {
+		if row.State != queue.Dead && fp == dup.Fingerprint {
+			known.put(id, fp, seq)
+		}
+		s.notes.add(seq, t.now, dup.Peer)
+	})
+	return r, nil
+}
+
+// replaceDead puts other content in the place of a first one that is dead and had no effect. The
+// first content is kept as a conflict.
+func (t *txn) replaceDead(row *stored, a *queue.Arrival) (queue.Receipt, error) {
+	old := queue.Arrival{Fingerprint: row.Fingerprint, Peer: row.peer, Meta: row.Meta, Body: row.Body}
+	if err := t.addReceipt(row, &old, queue.Conflict); err != nil {
+		return queue.Receipt{}, err
+	}
+	lane, err := t.lane(a.Lane)
+	if err != nil {
+		return queue.Receipt{}, err
+	}
+	err = t.c.exec("UPDATE rows SET fingerprint = ?, meta = ?, body = ?, event = ?, flow = ?, "+
+		"task = ?, order_key = ?, lane = ?, last_at = ? WHERE seq = ?", a.Fingerprint[:], a.Meta,
+		a.Body, a.Event, a.Flow, a.Task, a.OrderKey, lane, t.now, row.Seq)
+	if err != nil {
+		return queue.Receipt{}, err
+	}
+	if err := t.leaveLine(row); err != nil {
+		return queue.Receipt{}, err
+	}
+	row.lane, row.OrderKey = lane, a.OrderKey
+	r := queue.Receipt{Outcome: queue.Accepted, Seq: row.Seq, State: queue.Pending, Revived: true}
+	return r, t.makeDue(row)
+}

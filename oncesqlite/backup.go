@@ -1,0 +1,83 @@
+package oncesqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/ncruces/go-sqlite3"
+)
+
+// backupStep is how many pages are copied at once.
+const backupStep = 512
+
+// Backup copies the store at path, which a server may be using, to a new file. The copy is one
+// consistent state: everything that was acknowledged before the call. progress, if not nil, is told
+// the pages that are done and their number. An unfinished copy is removed.
+func Backup(ctx context.Context, path, to string, progress func(done, total int)) (err error) {
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("back up the store: %w", err)
+	}
+	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("back up the store: %s exists already; name a new file", to)
+	}
+	s := &Store{cfg: Config{Path: path}}
+	c, err := openReader(s.dsn(), initReader)
+	if err != nil {
+		return fmt.Errorf("back up the store: %w", err)
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	app, err := c.int("PRAGMA application_id")
+	if err != nil {
+		return fmt.Errorf("back up the store: %w", err)
+	}
+	if app != applicationID {
+		return fmt.Errorf("back up the store: %s is not a store of once", path)
+	}
+	if err := copyPages(ctx, c.raw, to, progress); err != nil {
+		return errors.Join(fmt.Errorf("back up the store: %w", err), removeIfThere(to))
+	}
+	return syncFile(to)
+}
+
+// copyPages copies in one read transaction, so that the copy is one state although a server writes.
+func copyPages(ctx context.Context, c *sqlite3.Conn, to string, progress func(int, int)) (err error) {
+	if err := c.Exec("BEGIN; SELECT count(*) FROM sqlite_schema"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Exec("COMMIT")) }()
+	b, err := c.BackupInit("main", "file:"+to)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	for done := false; !done; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if done, err = b.Step(backupStep); err != nil {
+			return err
+		}
+		if progress != nil {
+			progress(b.PageCount()-b.Remaining(), b.PageCount())
+		}
+	}
+	return nil
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func syncFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

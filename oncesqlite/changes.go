@@ -1,0 +1,210 @@
+package oncesqlite
+
+import (
+	"fmt"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/internal/value"
+	"github.com/oncekit/once/queue"
+)
+
+// applyChanges writes the tasks, resources, effects and wakes of a settlement. row is the row that
+// they belong to; nil when a person or an overdue task is the cause.
+func (t *txn) applyChanges(set queue.Settlement, row *stored) error {
+	for i := range set.Tasks {
+		if err := t.changeTask(&set.Tasks[i]); err != nil {
+			return err
+		}
+	}
+	for i := range set.Resources {
+		if err := t.changeResource(&set.Resources[i]); err != nil {
+			return err
+		}
+	}
+	for i := range set.Effects {
+		if _, _, err := t.insert(&set.Effects[i], 0); err != nil {
+			return fmt.Errorf("store effect: %w", err)
+		}
+	}
+	for _, w := range set.Wake {
+		if err := t.wake(w, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	insertTask = `INSERT INTO tasks (flow, task, state, version, fields, taken, final, created_at,
+	since_at, updated_at, overdue_at, retention, sweep_at) VALUES (?,?,?,1,?,?,?,?,?,?,?,?,?)`
+	updateTask = `UPDATE tasks SET state = ?, version = version + 1, fields = ?, taken = ?,
+	final = ?, since_at = ?, updated_at = ?, overdue_at = ?, retention = ?, sweep_at = ?
+	WHERE flow = ? AND task = ? AND version = ? AND gone = 0 RETURNING id`
+)
+
+// changeTask writes a task's new content and a line of its history.
+func (t *txn) changeTask(c *queue.TaskChange) error {
+	task := &c.Task
+	fields, err := value.Encode(task.Fields)
+	if err != nil {
+		return fmt.Errorf("encode task %s/%s: %w", task.Flow, task.ID, err)
+	}
+	taken, err := encodeTaken(task.Taken)
+	if err != nil {
+		return fmt.Errorf("encode task %s/%s: %w", task.Flow, task.ID, err)
+	}
+	final, sweep := int64(0), int64(0)
+	if task.Final {
+		final, sweep = 1, t.now+task.Retention.Microseconds()
+	}
+	var id int64
+	if task.Version == 0 {
+		id, err = t.insertTask(task, fields, taken, final, sweep)
+	} else {
+		id, err = t.c.int(updateTask, task.State, string(fields), string(taken), final,
+			micros(task.SinceAt), t.now, nullTime(micros(task.OverdueAt)),
+			task.Retention.Microseconds(), nullTime(sweep), task.Flow, task.ID, task.Version)
+	}
+	if err != nil {
+		return err
+	}
+	if id == 0 {
+		return fmt.Errorf("change task %s/%s: it was changed meanwhile: %w",
+			task.Flow, task.ID, once.ErrConflict)
+	}
+	if c.From != "" {
+		t.count(counterKey{taskCounts, task.Flow, c.From}, -1)
+	}
+	t.count(counterKey{taskCounts, task.Flow, task.State}, 1)
+	return t.addHistory(id, c)
+}
+
+func (t *txn) insertTask(task *queue.Task, fields, taken []byte, final, sweep int64) (int64, error) {
+	err := t.c.exec(insertTask, task.Flow, task.ID, task.State, string(fields), string(taken), final,
+		t.now, micros(task.SinceAt), t.now, nullTime(micros(task.OverdueAt)),
+		task.Retention.Microseconds(), nullTime(sweep))
+	return t.c.raw.LastInsertRowID(), err
+}
+
+func (t *txn) addHistory(id int64, c *queue.TaskChange) error {
+	return t.c.exec("INSERT INTO history VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", id,
+		c.Task.Version+1, t.now, c.Event, c.From, c.Task.State, nullText(c.Note),
+		nullText(c.Actor), nullText(c.Reason), nullText(c.Callback))
+}
+
+// encodeTaken writes what a task has done as JSON with exact numbers.
+func encodeTaken(m map[string]queue.Taken) ([]byte, error) {
+	out := make(map[string]any, len(m))
+	for event, taken := range m {
+		one := map[string]any{"n": taken.Count}
+		if taken.Newer != nil {
+			one["newer"] = taken.Newer
+		}
+		out[event] = one
+	}
+	return value.Encode(out)
+}
+
+func decodeTaken(text []byte) (map[string]queue.Taken, error) {
+	v, err := value.Decode(text, value.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("taken: %T where an object was written", v)
+	}
+	out := make(map[string]queue.Taken, len(m))
+	for event, e := range m {
+		one, ok := e.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("taken %s: %T where an object was written", event, e)
+		}
+		n, ok := one["n"].(int64)
+		if !ok {
+			return nil, fmt.Errorf("taken %s: no count", event)
+		}
+		out[event] = queue.Taken{Count: n, Newer: one["newer"]}
+	}
+	return out, nil
+}
+
+// changeResource writes a resource as it is to be.
+func (t *txn) changeResource(r *queue.Resource) error {
+	if r.Version == 0 {
+		return t.c.exec("INSERT INTO resources VALUES (?, ?, ?, ?, ?, ?, ?, 1)", r.Kind, r.Name,
+			r.Fence, r.Flow, r.Task, r.Freeing, micros(r.SinceAt))
+	}
+	err := t.c.exec("UPDATE resources SET fence = ?, flow = ?, task = ?, freeing = ?, since_at = ?, "+
+		"version = version + 1 WHERE kind = ? AND name = ? AND version = ?", r.Fence, r.Flow,
+		r.Task, r.Freeing, micros(r.SinceAt), r.Kind, r.Name, r.Version)
+	if err == nil && t.c.raw.Changes() == 0 {
+		return fmt.Errorf("change resource %s/%s: it was changed meanwhile: %w",
+			r.Kind, r.Name, once.ErrConflict)
+	}
+	return err
+}
+
+// wake makes parked rows due. They keep their entries in waits until they are settled, so that
+// nobody takes their turn.
+func (t *txn) wake(w queue.Wake, cause *stored) error {
+	query := "SELECT r.seq, r.lane, r.kind, r.source FROM waits AS w JOIN rows AS r ON r.seq = w.seq " +
+		"WHERE w.wait = ? AND r.phase = 4 ORDER BY w.seq"
+	if w.First {
+		query += " LIMIT 1"
+	}
+	type parked struct {
+		seq, lane int64
+		kind      queue.Kind
+		source    string
+	}
+	var rows []parked
+	err := t.c.query(query, func(r *stmt) error {
+		rows = append(rows, parked{r.int(0), r.int(1), queue.Kind(r.int(2)), r.text(3)})
+		return nil
+	}, w.Wait)
+	if err != nil {
+		return err
+	}
+	for _, p := range rows {
+		if cause != nil && p.seq == cause.Seq {
+			continue
+		}
+		err := t.c.exec("UPDATE rows SET phase = 0, next_at = NULL WHERE seq = ?", p.seq)
+		if err != nil {
+			return err
+		}
+		t.count(rowCounter(p.kind, p.source, queue.Parked), -1)
+		t.count(rowCounter(p.kind, p.source, queue.Pending), 1)
+		t.ring(p.lane)
+		t.woken = append(t.woken, p.seq)
+	}
+	return nil
+}
+
+func nullTime(us int64) any {
+	if us == 0 {
+		return nil
+	}
+	return us
+}
+
+func nullText(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// decodeFields reads a task's own values.
+func decodeFields(text []byte) (map[string]any, error) {
+	v, err := value.Decode(text, value.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("fields: %T where an object was written", v)
+	}
+	return m, nil
+}

@@ -1,0 +1,121 @@
+package oncesqlite
+
+import (
+	"time"
+
+	"github.com/oncekit/once/queue"
+)
+
+// Bounds of what is done beside the operations of a transaction.
+const (
+	// timersPerCommit bounds the rows whose time has come.
+	timersPerCommit = 256
+	// idleTick is how often the writer looks around when nothing happens.
+	idleTick = time.Second
+)
+
+// untilHousekeeping returns how long the writer may sleep.
+func (s *Store) untilHousekeeping() time.Duration {
+	now := s.clock.now()
+	wait := idleTick
+	if s.nextTimer != 0 {
+		wait = min(wait, time.Duration(s.nextTimer-now)*time.Microsecond)
+	}
+	if s.notes.len() > 0 {
+		wait = min(wait, notesDelay)
+	}
+	if s.index.behind(s.nextSeq) {
+		wait = 0
+	}
+	return max(wait, 0)
+}
+
+// housekeep does what is due, in the transaction of whatever else is done.
+func (s *Store) housekeep(t *txn) error {
+	if s.nextTimer != 0 && s.nextTimer <= t.now {
+		if err := t.fireTimers(); err != nil {
+			return err
+		}
+	}
+	for _, seq := range s.expired(t.now) {
+		if err := t.expireLease(seq); err != nil {
+			return err
+		}
+	}
+	if s.notes.due(t.now) {
+		if err := s.notes.flush(t, notesPerCommit); err != nil {
+			return err
+		}
+	}
+	if s.index.behind(s.nextSeq) {
+		return s.index.step(t)
+	}
+	return nil
+}
+
+// due reports whether repeats have waited long enough, or are many.
+func (n *notes) due(now int64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.order) > notesPerCommit || n.since != 0 && now-n.since >= notesDelay.Microseconds()
+}
+
+// fireTimers makes rows due whose backoff ended or whose wait came to its limit.
+func (t *txn) fireTimers() error {
+	t.timers = true
+	type timed struct {
+		seq, lane int64
+		phase     phase
+		kind      queue.Kind
+		source    string
+	}
+	var rows []timed
+	err := t.c.query("SELECT seq, lane, phase, kind, source FROM rows WHERE next_at <= ? "+
+		"ORDER BY next_at LIMIT ?", func(r *stmt) error {
+		rows = append(rows, timed{r.int(0), r.int(1), r.phase(2), queue.Kind(r.int(3)), r.text(4)})
+		return nil
+	}, t.now, timersPerCommit)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		flag := 0
+		if r.phase == phaseParked {
+			flag = flagLimitPassed
+			t.count(rowCounter(r.kind, r.source, queue.Parked), -1)
+			t.count(rowCounter(r.kind, r.source, queue.Pending), 1)
+		}
+		err := t.c.exec("UPDATE rows SET phase = 0, next_at = NULL, flags = flags | ? WHERE seq = ?",
+			flag, r.seq)
+		if err != nil {
+			return err
+		}
+		t.ring(r.lane)
+	}
+	return nil
+}
+
+// expireLease takes a row back whose owner neither renewed nor settled in time.
+func (t *txn) expireLease(seq int64) error {
+	row, err := t.rowBy(bySeq, seq)
+	if err != nil {
+		return err
+	}
+	if err := t.release(row); err != nil {
+		return err
+	}
+	return t.lostAttempt(seq, row.lane, row.Kind, row.Source, true)
+}
+
+// loadTimers finds the time of the next timer.
+func (s *Store) loadTimers() {
+	if err := s.loadTimersErr(); err != nil {
+		s.cfg.Logger.Error("read the next timer", "error", err)
+		s.nextTimer = s.clock.now() + time.Second.Microseconds()
+	}
+}
+
+func (s *Store) loadTimersErr() (err error) {
+	s.nextTimer, err = s.w.int("SELECT min(next_at) FROM rows WHERE next_at IS NOT NULL")
+	return err
+}

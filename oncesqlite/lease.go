@@ -1,0 +1,189 @@
+package oncesqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/queue"
+)
+
+// lineKey names an order line.
+type lineKey struct {
+	lane int64
+	key  string
+}
+
+// lease is a row in somebody's hands. Leases live in memory alone: another process can't have the
+// file, and the rows of an earlier one are taken back at start.
+type lease struct {
+	fence int64
+	until int64
+	line  lineKey
+	// suspect is true for a row whose worker was lost before.
+	suspect bool
+}
+
+// maxExamined bounds the due rows that one Lease looks at, the ones in line included.
+const maxExamined = 512
+
+// Lease takes due rows of a lane, in order, one of each order key.
+func (s *Store) Lease(ctx context.Context, r queue.LeaseRequest) (queue.Leased, error) {
+	if r.Max < 1 || r.For <= 0 || r.Lane == "" {
+		return queue.Leased{}, fmt.Errorf("lease: lane %q, max %d, for %v", r.Lane, r.Max, r.For)
+	}
+	var out queue.Leased
+	err := s.do(ctx, &op{run: func(t *txn) error {
+		lane, err := t.lane(r.Lane)
+		if err != nil {
+			return err
+		}
+		out, err = t.lease(lane, r)
+		return err
+	}})
+	if err != nil {
+		return queue.Leased{}, unavailable(err)
+	}
+	return out, nil
+}
+
+func (t *txn) lease(lane int64, r queue.LeaseRequest) (out queue.Leased, err error) {
+	inHand, suspect := t.working(lane)
+	if suspect {
+		return out, nil // a row whose worker was lost before is worked alone until it is through
+	}
+	due, err := t.due(lane, maxExamined)
+	if err != nil {
+		return out, err
+	}
+	for i, row := range due {
+		if len(out.Rows) == r.Max || row.Lost > 0 && len(out.Rows)+inHand > 0 {
+			out.More = len(out.Rows) == r.Max
+			break
+		}
+		taken, err := t.take(row, r)
+		if err != nil {
+			return out, err
+		}
+		if taken {
+			out.Rows = append(out.Rows, row.Row)
+			if row.Lost > 0 {
+				break
+			}
+		}
+		out.More = i == maxExamined-1
+	}
+	return out, nil
+}
+
+// working returns how many rows of a lane are in somebody's hands, and whether one of them lost a
+// worker before.
+func (t *txn) working(lane int64) (n int, suspect bool) {
+	for _, l := range t.s.working {
+		if l.line.lane == lane {
+			n++
+			suspect = suspect || l.suspect
+		}
+	}
+	return n, suspect
+}
+
+// due returns rows of a lane that are due, in order.
+func (t *txn) due(lane int64, limit int) ([]*stored, error) {
+	var rows []*stored
+	err := t.c.query("SELECT "+rowColumns+" FROM rows WHERE phase = 0 AND lane = ? "+
+		"ORDER BY seq LIMIT ?", func(r *stmt) error {
+		row, err := scanRow(r, true)
+		rows = append(rows, row)
+		return err
+	}, lane, limit)
+	return rows, err
+}
+
+// take gives a due row to the caller, or puts it in line behind the row that holds its key.
+func (t *txn) take(row *stored, r queue.LeaseRequest) (bool, error) {
+	maxLost := r.MaxLost
+	if maxLost <= 0 {
+		maxLost = defaultMaxLost
+	}
+	if row.Lost > 0 && (row.Lost >= maxLost || r.HoldLost) {
+		return false, t.endLost(row, r.HoldLost)
+	}
+	if behind, err := t.isBehind(row); err != nil || behind {
+		if err != nil {
+			return false, err
+		}
+		return false, t.joinLine(row)
+	}
+	row.Attempt++
+	row.Fence++
+	row.StartedAt = timeOf(t.now)
+	row.State = row.Kind.Working()
+	err := t.c.exec("UPDATE rows SET phase = 3, attempt = ?, fence = ?, started_at = ? "+
+		"WHERE seq = ?", row.Attempt, row.Fence, t.now, row.Seq)
+	if err != nil {
+		return false, err
+	}
+	t.count(rowCounter(row.Kind, row.Source, queue.Pending), -1)
+	t.count(rowCounter(row.Kind, row.Source, row.State), 1)
+	t.hold(row, t.now+r.For.Microseconds())
+	return true, nil
+}
+
+// hold notes in memory who has a row and its order key.
+func (t *txn) hold(row *stored, until int64) {
+	s, seq, line := t.s, row.Seq, lineKey{row.lane, row.OrderKey}
+	s.working[seq] = &lease{fence: row.Fence, until: until, line: line,
+		suspect: row.Lost > 0}
+	if line.key != "" {
+		s.busy[line] = seq
+	}
+	t.onUndo(func() { s.letGo(seq, line) })
+}
+
+// letGo is the reverse of hold.
+func (s *Store) letGo(seq int64, line lineKey) {
+	delete(s.working, seq)
+	if s.busy[line] == seq {
+		delete(s.busy, line)
+	}
+}
+
+// endLost makes a row whose workers were lost a dead letter, or holds it.
+func (t *txn) endLost(row *stored, hold bool) error {
+	set := queue.Settlement{State: queue.Dead, DeadCause: queue.CausePoison,
+		Error: fmt.Sprintf("worker lost %d times in a row while it had this", row.Lost)}
+	if hold {
+		set = queue.Settlement{State: queue.Held,
+			Error: "worker lost; nobody can know whether the attempt had its effect"}
+	}
+	return t.settleRow(row, set)
+}
+
+// Renew moves the end of leases.
+func (s *Store) Renew(ctx context.Context, grants []queue.Grant, d time.Duration) []error {
+	errs := make([]error, len(grants))
+	err := s.do(ctx, &op{alone: true, run: func(t *txn) error {
+		for i, g := range grants {
+			if l := s.working[g.Seq]; l != nil && l.fence == g.Fence {
+				l.until = t.now + d.Microseconds()
+				continue
+			}
+			errs[i] = once.ErrLeaseLost
+		}
+		return nil
+	}})
+	return allErrs(errs, err)
+}
+
+// allErrs gives every caller the error of the whole.
+func allErrs(errs []error, err error) []error {
+	if err == nil {
+		return errs
+	}
+	for i := range errs {
+		errs[i] = unavailable(err)
+	}
+	return errs
+}

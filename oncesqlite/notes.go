@@ -1,0 +1,187 @@
+package oncesqlite
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/queue"
+)
+
+// Bounds of what is remembered of repeats.
+const (
+	// keptArrivals: of very many arrivals so many first and so many last ones are kept.
+	keptArrivals = 20
+	// maxNotes bounds the rows with repeats that are not written yet.
+	maxNotes = 8192
+	// notesDelay is how long a repeat may wait until it is counted in the file.
+	notesDelay = 250 * time.Millisecond
+	// notesPerCommit bounds the rows whose repeats are written in one transaction.
+	notesPerCommit = 512
+)
+
+// note is what came in of one row's repeats since the last writing.
+type note struct {
+	seq   int64
+	count int64
+	last  int64
+	// first and latest arrivals, keptArrivals each.
+	first, latest []arrivalNote
+}
+
+type arrivalNote struct {
+	at   int64
+	peer string
+}
+
+// notes are repeats that are counted behind their acknowledgement.
+type notes struct {
+	mu    sync.Mutex
+	bySeq map[int64]*note
+	order []int64
+	since int64 // when the oldest came; 0: none
+}
+
+func (n *notes) add(seq, at int64, peer string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.bySeq == nil {
+		n.bySeq = map[int64]*note{}
+	}
+	e := n.bySeq[seq]
+	if e == nil {
+		e = &note{seq: seq}
+		n.bySeq[seq] = e
+		n.order = append(n.order, seq)
+	}
+	if n.since == 0 {
+		n.since = at
+	}
+	e.count++
+	e.last = max(e.last, at)
+	a := arrivalNote{at, peer}
+	if len(e.first) < keptArrivals {
+		e.first = append(e.first, a)
+		return
+	}
+	if len(e.latest) == keptArrivals {
+		copy(e.latest, e.latest[1:])
+		e.latest = e.latest[:keptArrivals-1]
+	}
+	e.latest = append(e.latest, a)
+}
+
+func (n *notes) len() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.order)
+}
+
+// take removes up to limit notes, oldest first; 0 takes all.
+func (n *notes) take(limit int) []*note {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if limit <= 0 || limit > len(n.order) {
+		limit = len(n.order)
+	}
+	out := make([]*note, 0, limit)
+	for _, seq := range n.order[:limit] {
+		out = append(out, n.bySeq[seq])
+		delete(n.bySeq, seq)
+	}
+	n.order = append(n.order[:0], n.order[limit:]...)
+	if len(n.order) == 0 {
+		n.since = 0
+	}
+	return out
+}
+
+// noteDuplicate counts a duplicate that was answered from memory.
+func (s *Store) noteDuplicate(seq int64, a *queue.Arrival) error {
+	if s.notes.len() >= maxNotes {
+		return fmt.Errorf("too many repeats wait to be counted: %w", once.ErrUnavailable)
+	}
+	s.notes.add(seq, s.clock.now(), a.Peer)
+	return nil
+}
+
+// flush writes what came in, up to limit rows.
+func (n *notes) flush(t *txn, limit int) error {
+	taken := n.take(limit)
+	t.onUndo(func() { // nothing is lost when the transaction fails
+		for _, e := range taken {
+			for _, a := range append(e.first, e.latest...) {
+				n.add(e.seq, a.at, a.peer)
+			}
+		}
+	})
+	for _, e := range taken {
+		if err := t.writeNote(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *txn) writeNote(e *note) error {
+	have, err := t.c.int("SELECT duplicates + conflicts FROM rows WHERE seq = ?", e.seq)
+	if err != nil {
+		return err
+	}
+	err = t.c.exec("UPDATE rows SET duplicates = duplicates + ?, "+
+		"last_at = max(coalesce(last_at, received_at), ?) WHERE seq = ?", e.count, e.last, e.seq)
+	if err != nil || t.c.raw.Changes() == 0 {
+		return err // swept meanwhile
+	}
+	total := have + e.count
+	for i, a := range e.first {
+		if err := t.putReceipt(e.seq, have+int64(i)+1, a); err != nil {
+			return err
+		}
+	}
+	for i, a := range e.latest {
+		if err := t.putReceipt(e.seq, total-int64(len(e.latest)-i)+1, a); err != nil {
+			return err
+		}
+	}
+	return t.trimReceipts(e.seq, total)
+}
+
+func (t *txn) putReceipt(seq, n int64, a arrivalNote) error {
+	return t.c.exec("INSERT INTO receipts (seq, n, at, outcome, peer) VALUES (?, ?, ?, ?, ?) "+
+		"ON CONFLICT DO NOTHING", seq, n, a.at, string(queue.Duplicate), a.peer)
+}
+
+// trimReceipts keeps the first and the last arrivals, and those that a person accepted.
+func (t *txn) trimReceipts(seq, total int64) error {
+	if total <= 2*keptArrivals {
+		return nil
+	}
+	return t.c.exec("DELETE FROM receipts WHERE seq = ? AND n > ? AND n <= ? AND accepted IS NULL",
+		seq, keptArrivals, total-keptArrivals)
+}
+
+// addReceipt keeps an arrival at once, a conflict with its content.
+func (t *txn) addReceipt(row *stored, a *queue.Arrival, o queue.Outcome) error {
+	n, err := t.c.int("SELECT duplicates + conflicts + 1 FROM rows WHERE seq = ?", row.Seq)
+	if err != nil {
+		return err
+	}
+	column, meta, body := "duplicates", []byte(nil), []byte(nil)
+	if o == queue.Conflict {
+		column, meta, body = "conflicts", a.Meta, a.Body
+	}
+	err = t.c.exec("UPDATE rows SET "+column+" = "+column+" + 1, last_at = ? WHERE seq = ?",
+		t.now, row.Seq)
+	if err != nil {
+		return err
+	}
+	err = t.c.exec("INSERT INTO receipts (seq, n, at, outcome, peer, fingerprint, meta, body) "+
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", row.Seq, n, t.now, string(o),
+		a.Peer, a.Fingerprint[:], meta, body)
+	if err != nil {
+		return err
+	}
+	return t.trimReceipts(row.Seq, n)
+}

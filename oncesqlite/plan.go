@@ -1,0 +1,137 @@
+package oncesqlite
+
+import (
+	"context"
+
+	"github.com/oncekit/once/queue"
+)
+
+// Plan returns what was saved by SavePlan; nil if nothing was.
+func (s *Store) Plan(ctx context.Context) ([]byte, error) {
+	var plan []byte
+	err := s.read(ctx, func(c *conn) error {
+		_, err := c.one("SELECT value FROM meta WHERE name = ?", func(r *stmt) { plan = r.blob(0) },
+			metaPlan)
+		return err
+	})
+	return plan, err
+}
+
+// SavePlan keeps what the configuration names, to be compared with the next one.
+func (s *Store) SavePlan(ctx context.Context, plan []byte) error {
+	return s.do(ctx, &op{run: func(t *txn) error { return t.setMeta(metaPlan, plan) }})
+}
+
+// EventInUse reports whether a callback that is not finished carries the event. It looks at what is
+// not finished, so it is asked only about events that are gone from the configuration.
+func (s *Store) EventInUse(ctx context.Context, flow, event string) (bool, error) {
+	inUse := false
+	err := s.read(ctx, func(c *conn) error {
+		n, err := c.int("SELECT 1 FROM rows WHERE phase BETWEEN 0 AND 6 AND kind = 1 AND flow = ? "+
+			"AND event = ? LIMIT 1", flow, event)
+		inUse = n == 1
+		return err
+	})
+	return inUse, err
+}
+
+// migratePart bounds the rows or tasks that one transaction of a migration changes.
+const migratePart = 500
+
+// RenameState gives the tasks in a state that is gone from the flow another one.
+func (s *Store) RenameState(ctx context.Context, flow, from, to string) error {
+	return s.inParts(ctx, func(t *txn) (int64, error) {
+		err := t.c.exec("UPDATE tasks SET state = ?, version = version + 1 WHERE id IN "+
+			"(SELECT id FROM tasks WHERE flow = ? AND state = ? AND gone = 0 LIMIT ?)",
+			to, flow, from, migratePart)
+		n := t.c.raw.Changes()
+		t.count(counterKey{taskCounts, flow, from}, -n)
+		t.count(counterKey{taskCounts, flow, to}, n)
+		return n, err
+	})
+}
+
+// RenameEvent gives unfinished callbacks of an event that is gone from the flow another one.
+func (s *Store) RenameEvent(ctx context.Context, flow, from, to string) error {
+	return s.inParts(ctx, func(t *txn) (int64, error) {
+		err := t.c.exec("UPDATE rows SET event = ? WHERE seq IN (SELECT seq FROM rows "+
+			"WHERE phase BETWEEN 0 AND 6 AND kind = 1 AND flow = ? AND event = ? LIMIT ?)",
+			to, flow, from, migratePart)
+		return t.c.raw.Changes(), err
+	})
+}
+
+// RenameDestination sends the unfinished effects of a destination that is gone to another one.
+func (s *Store) RenameDestination(ctx context.Context, from, to, lane string) error {
+	return s.eachUnfinished(ctx, queue.Effect, "source = ?", []any{from},
+		func(t *txn, row *stored) error {
+			id, err := t.lane(lane)
+			if err != nil {
+				return err
+			}
+			if err := t.leaveLine(row); err != nil {
+				return err
+			}
+			t.count(rowCounter(row.Kind, from, row.State), -1)
+			t.count(rowCounter(row.Kind, to, row.State), 1)
+			return t.c.exec("UPDATE rows SET source = ?, lane = ?, flags = ?, phase = "+
+				"CASE WHEN phase IN (1, 2) THEN 0 ELSE phase END, next_at = NULL WHERE seq = ?",
+				to, id, row.flags, row.Seq)
+		})
+}
+
+// DiscardEvent gives up the unfinished callbacks of an event that is gone from the flow.
+func (s *Store) DiscardEvent(ctx context.Context, flow, event, reason string) error {
+	return s.eachUnfinished(ctx, queue.Callback, "flow = ? AND event = ?", []any{flow, event},
+		discardFor(reason))
+}
+
+// DiscardDestination gives up the unfinished effects of a destination that is gone.
+func (s *Store) DiscardDestination(ctx context.Context, destination, reason string) error {
+	return s.eachUnfinished(ctx, queue.Effect, "source = ?", []any{destination}, discardFor(reason))
+}
+
+func discardFor(reason string) func(*txn, *stored) error {
+	return func(t *txn, row *stored) error {
+		return t.settleRow(row, queue.Settlement{State: queue.Discarded, Error: reason})
+	}
+}
+
+// eachUnfinished runs fn on unfinished rows in parts, until none is left.
+func (s *Store) eachUnfinished(ctx context.Context, k queue.Kind, where string, args []any,
+	fn func(*txn, *stored) error) error {
+	query := "SELECT " + rowColumns + " FROM rows WHERE phase BETWEEN 0 AND 6 AND kind = ? AND " +
+		where + " LIMIT ?"
+	args = append(append([]any{int64(k)}, args...), migratePart)
+	return s.inParts(ctx, func(t *txn) (int64, error) {
+		var rows []*stored
+		err := t.c.query(query, func(r *stmt) error {
+			row, err := scanRow(r, true)
+			rows = append(rows, row)
+			return err
+		}, args...)
+		if err != nil {
+			return 0, err
+		}
+		for _, row := range rows {
+			if err := fn(t, row); err != nil {
+				return 0, err
+			}
+		}
+		return int64(len(rows)), nil
+	})
+}
+
+// inParts runs fn in one transaction after another until it changed nothing.
+func (s *Store) inParts(ctx context.Context, fn func(*txn) (int64, error)) error {
+	for n := int64(1); n > 0; {
+		err := s.do(ctx, &op{run: func(t *txn) (err error) {
+			n, err = fn(t)
+			return err
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package oncesqlite
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"github.com/oncekit/once/queue"
+)
+
+//go:embed schema.sql
+var schema string
+
+// schemaVersion is what PRAGMA user_version holds. applicationID marks the file as ours.
+const (
+	schemaVersion = 1
+	applicationID = 0x6f6e6365 // "once"
+)
+
+// Names in the table meta.
+const (
+	metaClean   = "clean"   // 1: closed in order
+	metaClock   = "clock"   // the latest time that was given out at a close or a sweep
+	metaIndexed = "indexed" // rows up to this seq are in the search index
+	metaSeq     = "seq"     // the highest seq ever swept: numbers are not used again
+	metaPlan    = "plan"    // what the configuration named when the store was last used
+)
+
+// Values of the lost-attempt rules.
+const (
+	// defaultMaxLost is how many attempts in a row a row may lose before it is a dead letter.
+	defaultMaxLost = 5
+	// suspectRows is how many rows at the head of a lane are worked singly after a process was
+	// lost: as many as one Step may have had in its hands.
+	suspectRows = maxStep
+)
+
+// migrate makes the schema in a new file and refuses what it can't read.
+func (s *Store) migrate() error {
+	c := s.w
+	app, err := c.int("PRAGMA application_id")
+	if err != nil {
+		return fmt.Errorf("read the file: %w", err)
+	}
+	version, err := c.int("PRAGMA user_version")
+	if err != nil {
+		return err
+	}
+	tables, err := c.int("SELECT count(*) FROM sqlite_schema")
+	if err != nil {
+		return err
+	}
+	switch {
+	case tables == 0:
+		s.created = true
+		return s.createSchema()
+	case app != applicationID:
+		return errors.New("the file is a SQLite database of another program; name another file")
+	case version > schemaVersion:
+		return fmt.Errorf("the file was written by a newer version (schema %d, this one knows %d); "+
+			"use that version, or restore a backup", version, schemaVersion)
+	}
+	return nil
+}
+
+func (s *Store) createSchema() error {
+	text := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA application_id=%d;\nPRAGMA user_version=%d;\n"+
+		"INSERT INTO meta VALUES ('%s', 1);\nCOMMIT;",
+		schema, applicationID, schemaVersion, metaClean)
+	if err := s.w.raw.Exec(text); err != nil {
+		return fmt.Errorf("create the tables: %w", err)
+	}
+	return nil
+}
+
+// recover reads what the writer keeps in memory, and takes back the rows that an earlier process had
+// in its hands. Their number is bounded by the concurrency of that process.
+func (s *Store) recover() error {
+	last, err := s.metaInt(metaClock)
+	if err != nil {
+		return err
+	}
+	newest, err := s.w.int("SELECT received_at FROM rows ORDER BY seq DESC LIMIT 1")
+	if err != nil {
+		return err
+	}
+	s.clock.last.Store(max(last, newest))
+	clean, err := s.metaInt(metaClean)
+	if err != nil {
+		return err
+	}
+	if err := s.reload(); err != nil {
+		return err
+	}
+	return s.transact(nil, func(t *txn) error {
+		if err := t.takeBack(clean == 0); err != nil {
+			return err
+		}
+		return t.setMeta(metaClean, 0)
+	})
+}
+
+// reload reads what the writer keeps in memory of a file that was just opened.
+func (s *Store) reload() error {
+	for _, load := range []func() error{
+		s.loadLanes, s.loadSeq, s.loadCounts, s.loadLines, s.loadIndex, s.loadTimersErr,
+	} {
+		if err := load(); err != nil {
+			return fmt.Errorf("read what is stored: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) loadSeq() error {
+	n, err := s.w.int("SELECT max(seq) FROM rows")
+	if err != nil {
+		return err
+	}
+	swept, err := s.metaInt(metaSeq)
+	s.nextSeq = max(n, swept) + 1
+	return err
+}
+
+func (s *Store) loadLanes() error {
+	s.lanesMu.Lock()
+	defer s.lanesMu.Unlock()
+	clear(s.lanes)
+	clear(s.laneNames)
+	return s.w.query("SELECT id, name FROM lanes", func(r *stmt) error {
+		s.lanes[r.text(1)], s.laneNames[r.int(0)] = r.int(0), r.text(1)
+		return nil
+	})
+}
+
+func (s *Store) loadLines() error {
+	clear(s.inLine)
+	return s.w.query("SELECT lane, count(*) FROM lines GROUP BY lane", func(r *stmt) error {
+		s.inLine[r.int(0)] = int(r.int(1))
+		return nil
+	})
+}
+
+// takeBack makes the rows due that nobody holds any more. A row that was marked started counts as
+// lost; after an unclean end the heads of the lanes are worked singly.
+func (t *txn) takeBack(lost bool) error {
+	type orphan struct {
+		seq, lane int64
+		kind      queue.Kind
+		source    string
+	}
+	var orphans []orphan
+	err := t.c.query("SELECT seq, lane, kind, source FROM rows WHERE phase = 3",
+		func(r *stmt) error {
+			if t.s.working[r.int(0)] == nil {
+				orphans = append(orphans,
+					orphan{r.int(0), r.int(1), queue.Kind(r.int(2)), r.text(3)})
+			}
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	for _, o := range orphans {
+		if err := t.lostAttempt(o.seq, o.lane, o.kind, o.source, lost); err != nil {
+			return err
+		}
+	}
+	if lost {
+		for _, lane := range t.s.lanes {
+			t.s.suspects[lane] = suspectRows
+		}
+	}
+	return nil
+}
+
+// lostAttempt makes a row due again whose worker is gone.
+func (t *txn) lostAttempt(seq, lane int64, k queue.Kind, source string, lost bool) error {
+	n := 0
+	if lost {
+		n = 1
+		if err := t.addAttempt(seq, "lost", "the process that worked it ended", 0); err != nil {
+			return err
+		}
+	}
+	err := t.c.exec("UPDATE rows SET phase = 0, lost = lost + ?, next_at = NULL WHERE seq = ?", n, seq)
+	if err != nil {
+		return err
+	}
+	t.count(rowCounter(k, source, k.Working()), -1)
+	t.count(rowCounter(k, source, queue.Pending), 1)
+	t.ring(lane)
+	return nil
+}
+
+func (s *Store) metaInt(name string) (int64, error) {
+	return s.w.int("SELECT value FROM meta WHERE name = ?", name)
+}
+
+func (t *txn) setMeta(name string, v any) error {
+	return t.c.exec("INSERT INTO meta VALUES (?1, ?2) "+
+		"ON CONFLICT (name) DO UPDATE SET value = ?2", name, v)
+}
+
+// lane returns the number of a lane, giving it one if it is new.
+func (t *txn) lane(name string) (int64, error) {
+	s := t.s
+	if id, ok := s.lanes[name]; ok {
+		return id, nil
+	}
+	if err := t.c.exec("INSERT INTO lanes (name) VALUES (?)", name); err != nil {
+		return 0, err
+	}
+	id := t.c.raw.LastInsertRowID()
+	s.lanesMu.Lock()
+	s.lanes[name], s.laneNames[id] = id, name
+	s.lanesMu.Unlock()
+	t.onUndo(func() {
+		s.lanesMu.Lock()
+		delete(s.lanes, name)
+		delete(s.laneNames, id)
+		s.lanesMu.Unlock()
+	})
+	return id, nil
+}

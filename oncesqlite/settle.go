@@ -1,0 +1,242 @@
+package oncesqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/queue"
+)
+
+// Settle applies settlements, each in its own savepoint, all with one flush.
+func (s *Store) Settle(ctx context.Context, settlements []queue.Settlement) []error {
+	errs := make([]error, len(settlements))
+	err := s.do(ctx, &op{alone: true, run: func(t *txn) error {
+		for i := range settlements {
+			set := &settlements[i]
+			errs[i] = t.savepoint(func() error { return t.settle(set) })
+			if storeFault(errs[i]) {
+				return errs[i]
+			}
+		}
+		return nil
+	}})
+	return allErrs(errs, err)
+}
+
+// settle applies one settlement under its grant.
+func (t *txn) settle(set *queue.Settlement) error {
+	l := t.s.working[set.Grant.Seq]
+	if l == nil || l.fence != set.Grant.Fence {
+		return once.ErrLeaseLost
+	}
+	row, err := t.rowBy(bySeq, set.Grant.Seq)
+	if err != nil {
+		return err
+	}
+	return t.settleRow(row, *set)
+}
+
+// settleRow gives a row its new state and makes everything true that belongs to it.
+func (t *txn) settleRow(row *stored, set queue.Settlement) error {
+	if err := t.runCommit(row, set.Commit); err != nil {
+		return err
+	}
+	if err := t.applyChanges(set, row); err != nil {
+		return err
+	}
+	if err := t.setState(row, &set); err != nil {
+		return err
+	}
+	if set.Then == nil {
+		return nil
+	}
+	return t.applyChanges(set.Then(t.view(), row.Row), row)
+}
+
+// setState moves a row to the state of its settlement.
+func (t *txn) setState(row *stored, set *queue.Settlement) error {
+	if err := t.release(row); err != nil {
+		return err
+	}
+	if err := t.endWaits(row); err != nil {
+		return err
+	}
+	before := row.State
+	row.flags &^= flagLimitPassed | flagBlock
+	var err error
+	switch {
+	case set.NotTried:
+		err = t.giveBack(row)
+	case set.State == queue.Pending:
+		err = t.retryLater(row, set)
+	case set.State == queue.Parked:
+		err = t.park(row, set)
+	default:
+		err = t.end(row, set)
+	}
+	if err != nil {
+		return err
+	}
+	t.count(rowCounter(row.Kind, row.Source, before), -1)
+	t.count(rowCounter(row.Kind, row.Source, row.State), 1)
+	return nil
+}
+
+// release ends the lease of a row in memory.
+func (t *txn) release(row *stored) error {
+	s, l := t.s, t.s.working[row.Seq]
+	if l == nil {
+		return nil
+	}
+	seq, holder := row.Seq, s.busy[l.line]
+	s.letGo(seq, l.line)
+	t.onUndo(func() {
+		s.working[seq] = l
+		if l.line.key != "" {
+			s.busy[l.line] = holder
+		}
+	})
+	return nil
+}
+
+// giveBack makes a row due as if it had not been tried.
+func (t *txn) giveBack(row *stored) error {
+	row.State = queue.Pending
+	t.ring(row.lane)
+	return t.c.exec("UPDATE rows SET phase = 0, attempt = max(attempt - 1, 0), flags = ? "+
+		"WHERE seq = ?", row.flags, row.Seq)
+}
+
+// retryLater keeps the row's place in its line and makes it due after a while.
+func (t *txn) retryLater(row *stored, set *queue.Settlement) error {
+	if err := t.enterLine(row); err != nil {
+		return err
+	}
+	if err := t.addAttempt(row.Seq, "retry", set.Error, micros(row.StartedAt)); err != nil {
+		return err
+	}
+	row.State, t.timers = queue.Pending, true
+	return t.c.exec("UPDATE rows SET phase = 1, lost = 0, error = ?, flags = ?, next_at = ?, "+
+		"attempt = max(attempt, 1) WHERE seq = ?", set.Error, row.flags,
+		t.now+max(set.RetryIn.Microseconds(), 1), row.Seq)
+}
+
+// park takes a row out of the order line until what it waits for is there.
+func (t *txn) park(row *stored, set *queue.Settlement) error {
+	if set.Park == nil || len(set.Park.Waits) == 0 || set.Park.Limit <= 0 {
+		return fmt.Errorf("settle row %d: a parked row needs a wait and a limit", row.Seq)
+	}
+	if err := t.leaveLine(row); err != nil {
+		return err
+	}
+	for _, w := range append([]string{waitOwner(row.Flow, row.Task)}, set.Park.Waits...) {
+		if err := t.c.exec("INSERT INTO waits VALUES (?, ?) ON CONFLICT DO NOTHING",
+			w, row.Seq); err != nil {
+			return err
+		}
+	}
+	row.State, row.Waits, t.timers = queue.Parked, set.Park.Waits, true
+	return t.c.exec("UPDATE rows SET phase = 4, attempt = ?, lost = 0, error = ?, flags = ?, "+
+		"next_at = ?, started_at = ?, waits = ? WHERE seq = ?", max(row.Attempt, 1), set.Error,
+		row.flags, t.now+set.Park.Limit.Microseconds(), t.now, keyText(set.Park.Waits), row.Seq)
+}
+
+// waitOwner is an entry in waits by which the parked rows of a task are found.
+func waitOwner(flow, task string) string { return "of/" + flow + "/" + task }
+
+// endWaits removes what the row waited for.
+func (t *txn) endWaits(row *stored) error {
+	if len(row.Waits) == 0 {
+		return nil
+	}
+	for _, w := range append([]string{waitOwner(row.Flow, row.Task)}, row.Waits...) {
+		if err := t.c.exec("DELETE FROM waits WHERE wait = ? AND seq = ?", w, row.Seq); err != nil {
+			return err
+		}
+	}
+	row.Waits = nil
+	return nil
+}
+
+const endRow = `UPDATE rows SET phase = ?, attempt = ?, lost = 0, error = ?, dead_cause = ?,
+	flags = ?, next_at = NULL, started_at = ?, finished_at = ?, sweep_at = ?, waits = NULL
+	WHERE seq = ?`
+
+// end gives a row a state in which nobody works it any more.
+func (t *txn) end(row *stored, set *queue.Settlement) error {
+	block := set.State == queue.Dead && set.Block
+	if block {
+		if err := t.enterLine(row); err != nil {
+			return err
+		}
+		row.flags |= flagBlock
+	} else if err := t.leaveLine(row); err != nil {
+		return err
+	}
+	if row.Attempt == 0 {
+		row.Attempt = 1
+	}
+	started, sweep := micros(row.StartedAt), int64(0)
+	if started == 0 || row.phase != phaseWorking {
+		started = t.now // taken and settled in one transaction
+	}
+	if set.State.Final() {
+		sweep = t.now + row.keepBody
+	}
+	if set.State == queue.Dead || set.State == queue.Held {
+		if err := t.addAttempt(row.Seq, string(set.State), set.Error, started); err != nil {
+			return err
+		}
+		id, known := row.Identity, t.s.known
+		t.after = append(t.after, func() { known.forget(id) })
+	}
+	row.State = set.State
+	q, err := t.c.prepare(endRow)
+	if err != nil {
+		return err
+	}
+	q.bindPhase(1, settledPhase(set.State))
+	q.bindInt(2, int64(row.Attempt))
+	q.bindOpt(3, set.Error)
+	q.bindOpt(4, string(set.DeadCause))
+	q.bindInt(5, row.flags)
+	q.bindInt(6, started)
+	q.bindInt(7, t.now)
+	q.bindTime(8, sweep)
+	q.bindInt(9, row.Seq)
+	return q.run()
+}
+
+// keptAttempts bounds the tries that are remembered of a row: the latest ones.
+const keptAttempts = 50
+
+// addAttempt remembers a try that did not end well.
+func (t *txn) addAttempt(seq int64, result, reason string, started int64) error {
+	n, err := t.c.int("SELECT coalesce(max(n), 0) + 1 FROM attempts WHERE seq = ?", seq)
+	if err != nil {
+		return err
+	}
+	err = t.c.exec("INSERT INTO attempts SELECT ?, ?, attempt, "+
+		"coalesce(nullif(?, 0), started_at), ?, ?, ? FROM rows WHERE seq = ?",
+		seq, n, started, t.now, result, reason, seq)
+	if err != nil || n <= keptAttempts {
+		return err
+	}
+	return t.c.exec("DELETE FROM attempts WHERE seq = ? AND n <= ?", seq, n-keptAttempts)
+}
+
+// expired reports the leases that ended, for housekeeping.
+func (s *Store) expired(now int64) []int64 {
+	var out []int64
+	for seq, l := range s.working {
+		if l.until < now {
+			out = append(out, seq)
+		}
+	}
+	return out
+}
+
+// leaseCheck is how often leases are looked at.
+const leaseCheck = time.Second

@@ -1,0 +1,272 @@
+package oncesqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/oncekit/once/queue"
+)
+
+// Config says where the store is and how it behaves. The zero value of every field but Path works.
+type Config struct {
+	// Path of the database file. Required.
+	Path string
+	// NoCreate refuses to make a new file. Default: it is created.
+	NoCreate bool
+	// Now is the store's clock. The store never lets it run backwards. Default: time.Now.
+	Now func() time.Time
+	// Logger gets what an operator should know. Default: discards.
+	Logger *slog.Logger
+	// Readers is the number of connections that answer an operator's questions. Default 4.
+	Readers int
+	// CacheKiB is the page cache of the connection that writes, in KiB. Default 32768.
+	CacheKiB int
+	// CommitTimeout is how long a handler's Commit may take. Default 1s.
+	CommitTimeout time.Duration
+	// RejectedPerSource is the length of the ring of refused messages. Default 200.
+	RejectedPerSource int
+	// Synchronous is the durability of a commit, for tests that show what another value loses.
+	// Default "FULL": flushed before it is acknowledged.
+	Synchronous string
+	// VFS is the name of the SQLite VFS; with one, no lock file is made. Default: the system's.
+	VFS string
+	// BeforeReply is called after each commit, before anybody is told of it. For tests.
+	BeforeReply func()
+}
+
+func (c Config) withDefaults() Config {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Readers <= 0 {
+		c.Readers = 4
+	}
+	if c.CacheKiB <= 0 {
+		c.CacheKiB = 32 << 10
+	}
+	if c.CommitTimeout <= 0 {
+		c.CommitTimeout = time.Second
+	}
+	if c.RejectedPerSource <= 0 {
+		c.RejectedPerSource = 200
+	}
+	if c.Synchronous == "" {
+		c.Synchronous = "FULL"
+	}
+	return c
+}
+
+// Store keeps rows, tasks and resources in one SQLite file. One process has it at a time. All methods
+// are safe for concurrent use.
+type Store struct {
+	cfg     Config
+	clock   clock
+	lock    *fileLock
+	created bool
+
+	ops  chan *op
+	quit chan struct{}
+	wg   sync.WaitGroup
+
+	closing sync.Once
+	closed  error
+
+	// The rest below belongs to the goroutine that writes, unless it says otherwise.
+	w         *conn
+	lanes     map[string]int64
+	laneNames map[int64]string
+	lanesMu   sync.RWMutex // laneNames is read by readers too
+	nextSeq   int64
+	nextTimer int64             // earliest next_at; 0: none
+	busy      map[lineKey]int64 // order keys in somebody's hands, and the row
+	working   map[int64]*lease
+	inLine    map[int64]int // rows in lines, by lane
+	suspects  map[int64]int // lanes whose next rows are stepped singly, and how many
+	index     indexer
+	damaged   bool // the connection has to be opened again
+	batch     []*op
+
+	// walPages is the length of the WAL after the last commit.
+	walPages atomic.Int64
+
+	known   *known
+	notes   notes
+	counts  counters
+	bells   bells
+	readers chan *conn
+	health  health
+}
+
+var (
+	_ queue.Store      = (*Store)(nil)
+	_ queue.Transactor = (*Store)(nil)
+	_ queue.Notifier   = (*Store)(nil)
+	_ queue.Browser    = (*Store)(nil)
+	_ queue.Operator   = (*Store)(nil)
+	_ queue.Rejecter   = (*Store)(nil)
+)
+
+// opBacklog bounds the operations that wait for the writer; further callers wait to hand theirs over.
+const opBacklog = 4096
+
+// Open opens or creates the store and starts its work. It returns a *LockedError if another process
+// has the file, and an error that says what to do for a file that is no store or a newer one.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	cfg = cfg.withDefaults()
+	if cfg.Path == "" {
+		return nil, errors.New("open store: no path is given")
+	}
+	s := &Store{
+		cfg: cfg, ops: make(chan *op, opBacklog), quit: make(chan struct{}),
+		lanes: map[string]int64{}, laneNames: map[int64]string{},
+		busy: map[lineKey]int64{}, working: map[int64]*lease{},
+		inLine: map[int64]int{}, suspects: map[int64]int{},
+		known: newKnown(), readers: make(chan *conn, cfg.Readers),
+	}
+	s.clock.source = cfg.Now
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store %s: %w", cfg.Path, err), s.release())
+	}
+	s.wg.Go(s.write)
+	s.wg.Go(s.checkpoint)
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) error {
+	if s.cfg.VFS == "" {
+		_, err := os.Stat(s.cfg.Path)
+		s.created = errors.Is(err, os.ErrNotExist)
+		if s.created && s.cfg.NoCreate {
+			return errors.New("there is no such file, and create is false")
+		}
+		if s.lock, err = lockFile(s.cfg.Path + ".lock"); err != nil {
+			return err
+		}
+	}
+	w, err := openWriter(ctx, s.dsn(), s.initWriter)
+	if err != nil {
+		return err
+	}
+	s.w = w
+	if err := s.migrate(); err != nil {
+		return err
+	}
+	for range s.cfg.Readers {
+		r, err := openReader(s.dsn(), initReader)
+		if err != nil {
+			return err
+		}
+		s.readers <- r
+	}
+	return s.recover()
+}
+
+// Created reports whether Open made a new, empty store.
+func (s *Store) Created() bool { return s.created }
+
+func (s *Store) dsn() string {
+	abs := s.cfg.Path
+	if s.cfg.VFS == "" {
+		if a, err := filepath.Abs(abs); err == nil {
+			abs = a
+		}
+	}
+	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: abs}).EscapedPath()}
+	if s.cfg.VFS != "" {
+		u.RawQuery = url.Values{"vfs": {s.cfg.VFS}}.Encode()
+	}
+	return u.String()
+}
+
+func (s *Store) initWriter(c *sqlite3.Conn) error {
+	c.WALHook(func(_ *sqlite3.Conn, _ string, pages int) error {
+		s.walPages.Store(int64(pages))
+		return nil
+	})
+	return pragmas(c, []string{
+		"PRAGMA busy_timeout=10000",
+		"PRAGMA page_size=4096",
+		"PRAGMA journal_mode=WAL",
+		"PRAGMA synchronous=" + s.cfg.Synchronous,
+		"PRAGMA temp_store=MEMORY",
+		"PRAGMA wal_autocheckpoint=0", // see checkpoint.go
+		fmt.Sprintf("PRAGMA cache_size=-%d", s.cfg.CacheKiB),
+	})
+}
+
+func initReader(c *sqlite3.Conn) error {
+	return pragmas(c, []string{
+		"PRAGMA busy_timeout=10000",
+		"PRAGMA query_only=1",
+		"PRAGMA cache_size=-4096",
+	})
+}
+
+func pragmas(c *sqlite3.Conn, list []string) error {
+	for _, p := range list {
+		if err := c.Exec(p); err != nil {
+			return fmt.Errorf("%s: %w", strings.ToLower(p), err)
+		}
+	}
+	return nil
+}
+
+// Close finishes what was handed over, marks the store as closed in order, and lets go of the file.
+// It is safe to call twice.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		close(s.quit)
+		s.wg.Wait()
+		s.closed = s.release()
+	})
+	return s.closed
+}
+
+// release closes what is open.
+func (s *Store) release() error {
+	var errs []error
+	for len(s.readers) > 0 {
+		errs = append(errs, (<-s.readers).close())
+	}
+	if s.w != nil {
+		errs = append(errs, s.w.close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.release())
+	}
+	return errors.Join(errs...)
+}
+
+// read runs fn with a connection that reads, in one consistent view.
+func (s *Store) read(ctx context.Context, fn func(*conn) error) error {
+	select {
+	case c := <-s.readers:
+		defer func() { s.readers <- c }()
+		old := c.raw.SetInterrupt(ctx)
+		defer c.raw.SetInterrupt(old)
+		if err := c.exec("BEGIN"); err != nil {
+			return fmt.Errorf("read store: %w", err)
+		}
+		err := fn(c)
+		c.raw.SetInterrupt(old)
+		return errors.Join(err, c.exec("COMMIT"))
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.quit:
+		return errClosed
+	}
+}

@@ -1,0 +1,212 @@
+package oncesqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oncekit/once/queue"
+)
+
+// op is something to be done in a transaction of the writer.
+type op struct {
+	run func(*txn) error
+	// alone is true for a run that is one statement, or has no effect when it fails: it needs no
+	// savepoint.
+	alone bool
+	err   error
+	done  chan struct{}
+}
+
+// maxBatch bounds the operations that share a transaction, so that a commit stays short.
+const maxBatch = 1024
+
+// do hands an operation to the writer and waits until it is durable.
+func (s *Store) do(ctx context.Context, o *op) error {
+	o.done = make(chan struct{})
+	select {
+	case s.ops <- o:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.quit:
+		return errClosed
+	}
+	<-o.done // always answered: the writer ends what it took, also when it closes
+	return o.err
+}
+
+// write is the goroutine that writes.
+func (s *Store) write() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		timer.Reset(s.untilHousekeeping())
+		batch := s.batch[:0]
+		select {
+		case o := <-s.ops:
+			batch = append(batch, o)
+		case <-timer.C:
+		case <-s.quit:
+			s.finish()
+			return
+		}
+		s.batch = s.drain(batch)
+		s.commit(s.batch)
+		clear(s.batch)
+		s.forceCheckpoint()
+	}
+}
+
+// drain adds what waits already, up to a full batch.
+func (s *Store) drain(batch []*op) []*op {
+	for len(batch) < maxBatch {
+		select {
+		case o := <-s.ops:
+			batch = append(batch, o)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// finish ends what was handed over, and says in the store that it was closed in order.
+func (s *Store) finish() {
+	for {
+		batch := s.drain(nil)
+		if len(batch) == 0 {
+			break
+		}
+		s.commit(batch)
+	}
+	err := s.transact(nil, func(t *txn) error {
+		if err := s.notes.flush(t, 0); err != nil {
+			return err
+		}
+		return t.setMeta(metaClean, 1)
+	})
+	if err != nil {
+		s.cfg.Logger.Error("the store was not closed in order", "error", err)
+	}
+}
+
+// commit runs a batch in one transaction and answers each operation.
+func (s *Store) commit(batch []*op) {
+	err := s.transact(batch, s.housekeep)
+	s.health.note(s.clock.now(), err)
+	if err != nil {
+		s.cfg.Logger.Error("a transaction of the store failed", "error", err,
+			"operations", len(batch))
+	}
+	if s.cfg.BeforeReply != nil {
+		s.cfg.BeforeReply()
+	}
+	for _, o := range batch {
+		if err != nil {
+			o.err = unavailable(err)
+		}
+		close(o.done)
+	}
+}
+
+// transact runs what is to be done in one transaction and makes it durable.
+func (s *Store) transact(batch []*op, extra func(*txn) error) (err error) {
+	if err := s.mend(); err != nil {
+		return err
+	}
+	ctx := context.Background() // the writer's own work is not a caller's
+	tx, err := s.w.sql.BeginTx(ctx, nil)
+	if err != nil {
+		s.damaged = true
+		return fmt.Errorf("begin: %w", err)
+	}
+	t := &txn{s: s, c: s.w, now: s.clock.now(), tx: guardedTx{tx}, rang: map[int64]struct{}{}}
+	err = t.runAll(batch, extra)
+	if err == nil {
+		err = s.flushCounts(t)
+	}
+	if err != nil {
+		t.rewind(mark{})
+		if !s.w.raw.GetAutocommit() {
+			err = errors.Join(err, tx.Rollback())
+		}
+		s.damaged = true
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		t.rewind(mark{})
+		s.damaged = true
+		return fmt.Errorf("commit: %w", err)
+	}
+	t.committed()
+	return nil
+}
+
+// runAll runs the operations, each so that its failure undoes only itself.
+func (t *txn) runAll(batch []*op, extra func(*txn) error) error {
+	if err := t.savepoint(func() error { return extra(t) }); err != nil {
+		return err
+	}
+	for _, o := range batch {
+		if o.alone {
+			o.err = o.run(t)
+		} else {
+			o.err = t.savepoint(func() error { return o.run(t) })
+		}
+		if o.err == nil {
+			continue
+		}
+		if t.c.raw.GetAutocommit() {
+			return t.lost(o.err)
+		}
+		if storeFault(o.err) {
+			return o.err
+		}
+	}
+	return nil
+}
+
+// committed makes the transaction known in memory and rings the lanes in which rows became due.
+func (t *txn) committed() {
+	s := t.s
+	for _, fn := range t.after {
+		fn()
+	}
+	for _, d := range t.deltas {
+		s.counts.add(d.key, d.n)
+	}
+	if t.timers {
+		s.loadTimers()
+	}
+	for lane := range t.rang {
+		s.bells.ring(s.laneNames[lane])
+	}
+}
+
+// mend opens the connection again after a fault, so that a store that comes back is used again.
+func (s *Store) mend() error {
+	if !s.damaged {
+		return nil
+	}
+	if err := s.w.close(); err != nil {
+		s.cfg.Logger.Warn("close a damaged connection", "error", err)
+	}
+	w, err := openWriter(context.Background(), s.dsn(), s.initWriter)
+	if err != nil {
+		return fmt.Errorf("open again: %w", err)
+	}
+	s.w, s.damaged = w, false
+	return s.reload()
+}
+
+// Transact runs fn in a transaction and applies the settlement it returns.
+func (s *Store) Transact(ctx context.Context, fn func(queue.View) (queue.Settlement, error)) error {
+	return s.do(ctx, &op{run: func(t *txn) error {
+		set, err := fn(t.view())
+		if err != nil {
+			return err
+		}
+		return t.applyChanges(set, nil)
+	}})
+}
