@@ -15,10 +15,11 @@ import (
 
 // chain is a path in an expression: a variable and the constant steps that lead on from it.
 type chain struct {
-	id    int64  // of the last step in CEL's tree
-	root  string // the variable
-	steps []chainStep
-	local bool // root is the variable of a loop, not one of ours
+	id     int64  // of the last step in CEL's tree
+	root   string // the variable
+	steps  []chainStep
+	tested string // the field whose presence has() asks for, after the steps
+	local  bool   // root is the variable of a loop, not one of ours
 }
 
 // chainStep is a member's name, or a list index if name is empty and isIndex.

@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"regexp"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -47,11 +46,16 @@ func compileError(iss *cel.Issues, text string, allowed VarSet, pos Position) *C
 		first.Location = nextLine{first.Location}
 		offset += len([]rune(line))
 	}
-	return &CompileError{
-		Offset: int(pos) + min(offset+max(first.Location.Column(), 0), len([]rune(text))),
-		Msg:    cleanCompile(first.Message, allowed),
+	size := len([]rune(text))
+	offset = min(offset+max(first.Location.Column(), 0), size)
+	msg := cleanCompile(first.Message, allowed)
+	if offset == size && strings.HasPrefix(msg, "unexpected ") {
+		msg = tooShort
 	}
+	return &CompileError{Offset: int(pos) + offset, Msg: msg}
 }
+
+const tooShort = "the expression ends too early"
 
 // nextLine is a location one line nearer to the first.
 type nextLine struct {
@@ -75,7 +79,7 @@ func cleanCompile(msg string, allowed VarSet) string {
 	msg = strings.TrimPrefix(msg, "Syntax error: ")
 	switch {
 	case strings.Contains(msg, "'<EOF>'"):
-		return "the expression ends too early"
+		return tooShort
 	case strings.HasPrefix(msg, "token recognition error at: "):
 		return "unexpected " + strings.TrimPrefix(msg, "token recognition error at: ")
 	case strings.HasPrefix(msg, "found no matching overload for "):
@@ -112,22 +116,31 @@ func quotedAfter(msg, start string) (string, bool) {
 	return name, found
 }
 
-// cleanEval says what an evaluation's error means. Values of the message that CEL put into its
-// text are cut off.
+// cleanEval says what an evaluation's error means. CEL puts values of the message into some of
+// its texts, so that only known ones are passed on.
 func cleanEval(msg string) string {
-	switch {
-	case strings.Contains(msg, "cost limit exceeded"):
-		return "the expression takes too much work for this message"
-	case strings.Contains(msg, "memory limit exceeded"):
-		return "the expression takes too much memory for this message"
-	case strings.HasPrefix(msg, "no such overload"):
-		return "an operator or function can't take values of these types"
-	case strings.HasPrefix(msg, "no such key"):
-		return "no such field"
-	case strings.HasPrefix(msg, "type conversion error"), strings.Contains(msg, "strconv."):
-		return "a value can't be converted"
+	for _, known := range []struct{ part, text string }{
+		{"cost limit exceeded", "the expression takes too much work for this message"},
+		{"no such overload", "an operator or function can't take values of these types"},
+		{"no such key", "no such field"},
+		{"index out of bounds", "no such element"},
+		{"division by zero", "division by zero"},
+		{"modulus by zero", "division by zero"},
+		{"overflow", "the result is out of range"},
+		{"optional.none() dereference", "value() of an optional that has none"},
+		{"type conversion error", "a value can't be converted"},
+		{"strconv.", "a value can't be converted"},
+	} {
+		if strings.Contains(msg, known.part) {
+			return known.text
+		}
 	}
-	return limit(regexp.MustCompile(`[[:cntrl:]]+`).ReplaceAllString(msg, " "))
+	for _, own := range []string{"the result ", "the text that replace", "this number has no exact "} {
+		if strings.HasPrefix(msg, own) {
+			return msg
+		}
+	}
+	return "the expression can't be evaluated for this message"
 }
 
 func limit(msg string) string {

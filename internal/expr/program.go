@@ -25,7 +25,7 @@ func (p *Program) Eval(vars *Vars) (any, error) {
 	if p.chain != nil {
 		v, err := p.chain.walk(vars)
 		if err != nil {
-			return nil, err
+			return nil, err.public()
 		}
 		return plain(v), nil
 	}

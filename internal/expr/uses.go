@@ -33,11 +33,13 @@ func newCollector() *collector {
 }
 
 func (c *collector) visit(e ast.Expr) {
+	tested := ""
 	if e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() {
-		e = e.AsSelect().Operand() // has(a.b) reads a
+		tested = e.AsSelect().FieldName() // has(a.b) reads a, and b may be absent
+		e = e.AsSelect().Operand()
 	}
 	if ch, ok := chainOf(e); ok {
-		ch.local = c.locals[ch.root] > 0
+		ch.local, ch.tested = c.locals[ch.root] > 0, tested
 		if ch.local || isVariable(ch.root) {
 			c.found = append(c.found, ch)
 		}
@@ -121,8 +123,11 @@ func references(all ...uses) []string {
 			name := c.root
 			switch c.root {
 			case "task", "resource", "effect":
-				if len(c.steps) > 0 && !c.steps[0].isIndex {
+				switch {
+				case len(c.steps) > 0 && !c.steps[0].isIndex:
 					name += "." + c.steps[0].name
+				case len(c.steps) == 0 && c.tested != "":
+					name += "." + c.tested
 				}
 			}
 			names = append(names, name)
