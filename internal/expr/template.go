@@ -131,7 +131,7 @@ func (e *Env) readsAsExpression(text string) bool {
 	c.visit(parsed.NativeRep().Expr())
 	reads := false
 	for _, ch := range c.found {
-		reads = reads || !ch.local && len(ch.steps) > 0
+		reads = reads || !ch.local && (len(ch.steps) > 0 || ch.tested != "")
 	}
 	return reads && !namesOthers(parsed.NativeRep().Expr(), c.loopNames)
 }
