@@ -1,0 +1,228 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/oncekit/once/flow"
+	"github.com/oncekit/once/inbox"
+	"github.com/oncekit/once/internal/expr"
+)
+
+// Config is a configuration that was checked. It is not changed after it was loaded and may be read
+// by many goroutines.
+type Config struct {
+	// File as it was named by the caller.
+	File string
+	// Listen is the senders' address, host:port.
+	Listen string
+	Admin  Admin
+	Store  Store
+	// Drain is how long a shutdown may take.
+	Drain  time.Duration
+	Limits Limits
+	Log    Log
+
+	// Sources as the inbox takes them, and what else the file says of each, in the order of the
+	// file.
+	Sources        []*inbox.Source
+	SourceSettings []SourceSettings
+	// Machines are the flows, and what else the file says of each.
+	Machines     []*flow.Machine
+	FlowSettings []FlowSettings
+	// Kinds are the kinds of resources that the file declares.
+	Kinds        []flow.ResourceKind
+	Destinations []DestinationConfig
+	// Gateway is what the file says of the gateway; nil: nothing.
+	Gateway *Gateway
+	Migrate Migrate
+
+	plan      Plan
+	effective *out
+}
+
+// Admin is the listener for the operator: console, API, metrics.
+type Admin struct {
+	Listen string
+	// Token that a caller has to show; empty: none, and Listen is a loopback address.
+	Token string
+	// Hosts are further values of the Host header that are accepted.
+	Hosts []string
+}
+
+// Store is where rows are kept.
+type Store struct {
+	// URL as it was configured, its path made absolute: sqlite:/PATH.
+	URL string
+	// Path of the SQLite file.
+	Path string
+	// Create lets a store that isn't there be made.
+	Create bool
+}
+
+// Limits bound what the senders' listener takes.
+type Limits struct {
+	Bodies      int64         // bytes of all bodies in flight together
+	Connections int           // open at the same time
+	Headers     int           // bytes of a request's headers
+	ReadTimeout time.Duration // of a request, its body included
+	IdleTimeout time.Duration // of a connection between requests
+	Rejected    int           // refused messages kept per source
+}
+
+// Log says what is logged, and how.
+type Log struct {
+	Level  string // debug, info, warn or error
+	Format string // text or json
+}
+
+// Load reads a file. A wrong file is an *[Error]; one that can't be read is told as such.
+func Load(path string, env Env) (*Config, error) {
+	b, err := readLimited(path, maxFileBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return Parse(path, b, env)
+}
+
+// Parse reads a configuration from memory. The name stands in problems; relative paths begin in its
+// directory. All errors are *[Error].
+func Parse(name string, src []byte, env Env) (*Config, error) {
+	dir, err := filepath.Abs(filepath.Dir(name))
+	if err != nil {
+		dir = filepath.Dir(name)
+	}
+	text := string(src)
+	if len(text) >= 3 && text[:3] == "\uFEFF" {
+		text = text[3:]
+	}
+	l := &loader{
+		problems: &problems{file: name}, src: newSource(text), dir: dir, env: env,
+		name: regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`),
+	}
+	t := &tree{problems: l.problems, src: l.src, fill: newFiller(env, dir)}
+	root := t.parse(text)
+	if root == nil {
+		return nil, l.err(l.src)
+	}
+	if l.expr, err = expr.New(); err != nil {
+		l.add(place{}, "prepare expressions: %s", err)
+		return nil, l.err(l.src)
+	}
+	c := l.config(root)
+	if err := l.err(l.src); err != nil {
+		return nil, err
+	}
+	c.File = name
+	return c, nil
+}
+
+// order is the order of the fields as they are printed.
+func order() []string {
+	return []string{"listen", "admin", "store", "create", "shutdown", "limits", "log", "sources",
+		"flows", "resources", "destinations", "gateway", "migrate"}
+}
+
+// config reads the file's top level.
+func (l *loader) config(root *node) *Config {
+	o := l.object(root, "the file")
+	if o.n == nil {
+		return nil
+	}
+	r := &reader{loader: l, c: &Config{}, root: root}
+	r.settings(o)
+	r.declareNames(o)
+	r.destinations(o)
+	r.resources(o)
+	r.flows(o)
+	r.sources(o)
+	r.gateway(o)
+	r.migrate(o)
+	o.close("the file")
+	if !o.has("sources") && !o.has("gateway") {
+		l.add(o.at(), "`sources` is missing; expected at least one, or a `gateway`")
+	}
+	slices.SortStableFunc(o.out.keys, func(a, b string) int {
+		return slices.Index(order(), a) - slices.Index(order(), b)
+	})
+	r.c.effective = o.out
+	if len(l.all) == 0 {
+		r.checkFlows()
+	}
+	return r.c
+}
+
+// reader fills a Config. Names are known before what refers to them is read.
+type reader struct {
+	*loader
+	c    *Config
+	root *node
+	// names of what the file declares, in its order
+	flowNames, kindNames, destinationNames []string
+	destinationKind                        map[string]string
+	// feeds is the longest retention of the sources of each flow.
+	feeds map[string]time.Duration
+}
+
+// declareNames collects the names that others refer to.
+func (r *reader) declareNames(o *object) {
+	names := func(field string) (list []string) {
+		if n := o.n.member(field); n != nil && n.kind == mapKind {
+			for _, e := range n.entries {
+				list = append(list, e.key.raw)
+			}
+		}
+		return list
+	}
+	r.flowNames, r.kindNames = names("flows"), names("resources")
+	r.destinationNames = names("destinations")
+	r.destinationKind, r.feeds = map[string]string{}, map[string]time.Duration{}
+}
+
+// setting reads one of the few values that the environment and the command line can replace.
+func (r *reader) setting(o *object, name, variable, override, def, want string,
+	wrong func(string) string,
+) string {
+	n := o.textNode(name, want)
+	value, from, at := def, "", place{}
+	if n != nil {
+		value, at = n.text, n.at
+	}
+	if r.env.Getenv != nil {
+		if v, ok := r.env.Getenv(variable); ok {
+			value, from = v, variable
+		}
+	}
+	if override != "" {
+		value, from = override, "command line"
+	}
+	if msg := wrong(value); msg != "" && (from != "" || n != nil) {
+		shown := quote(value)
+		if secretField(name) || n != nil && n.filled && from == "" {
+			shown = masked
+		}
+		r.addFrom(from, at, name+" is "+shown+"; "+msg)
+	}
+	switch {
+	case secretField(name) && value != "":
+		o.out.put(name, textOut(masked))
+	case from == "" && n != nil && n.filled:
+		o.out.put(name, nodeOut(n))
+	case value != "":
+		o.out.put(name, textOut(value))
+	}
+	return value
+}
+
+// addFrom tells a problem with a value that may come from elsewhere than the file.
+func (r *reader) addFrom(from string, at place, msg string) {
+	if from == "" {
+		r.add(at, "%s", msg)
+		return
+	}
+	r.all = append(r.all, Problem{File: from, Msg: msg})
+}
+

@@ -1,0 +1,276 @@
+package config
+
+import (
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/oncekit/once/outbox"
+)
+
+// DestinationConfig says where effects go to. Exactly one of MQTT, HTTP and Log is set.
+type DestinationConfig struct {
+	Name   string
+	MQTT   *MQTTConfig
+	HTTP   *HTTPConfig
+	Log    *LogConfig
+	Policy Policy
+	// Probe is how long after a refusal (401, 403) one effect is tried again.
+	Probe time.Duration
+}
+
+// Kind returns mqtt, http or log.
+func (d *DestinationConfig) Kind() string {
+	switch {
+	case d.MQTT != nil:
+		return "mqtt"
+	case d.HTTP != nil:
+		return "http"
+	}
+	return "log"
+}
+
+// MQTTConfig is a broker.
+type MQTTConfig struct {
+	URL      string // mqtt://HOST[:PORT] or mqtts://…
+	Version  string // 5 or 3.1.1
+	QoS      int
+	ClientID string // empty: a random one
+	User     string
+	Password string
+	TLS      *outbox.TLSFiles
+	// MaxPacket in bytes; 0: what the broker says.
+	MaxPacket int
+	// MaxInFlight is how many messages may wait for their acknowledgement.
+	MaxInFlight int
+	KeepAlive   time.Duration
+	// NoSubscriberDone makes a message that nobody subscribes to count as delivered.
+	NoSubscriberDone bool
+}
+
+// HTTPConfig is a service that is called.
+type HTTPConfig struct {
+	URL      string
+	Header   map[string]string
+	Bearer   string
+	User     string // of the Basic scheme
+	Password string
+	TLS      *outbox.TLSFiles
+}
+
+// LogConfig is a destination that prints effects as they would go out.
+type LogConfig struct {
+	// URL of the destination that is stood in for; shown before the path.
+	URL string
+}
+
+// The defaults of a destination.
+const (
+	defaultKeepAlive   = 30 * time.Second
+	defaultMaxInFlight = 64
+	defaultProbe       = time.Minute
+	highestQoS         = 2
+)
+
+// destinations reads where effects go to.
+func (r *reader) destinations(o *object) {
+	n := o.get("destinations")
+	shown := &out{byKey: map[string]*out{}}
+	r.each(n, "destinations", func(key, value *node) {
+		d := r.object(value, "the destination "+quote(key.text))
+		if d.n != nil {
+			r.destination(key, d)
+		}
+		shown.put(key.text, d.out)
+	})
+	if n != nil {
+		o.out.put("destinations", shown)
+	}
+}
+
+func (r *reader) destination(key *node, o *object) {
+	d := DestinationConfig{Name: key.text}
+	kinds := []string{"mqtt", "http", "log"}
+	var chosen []string
+	for _, kind := range kinds {
+		if o.has(kind) {
+			chosen = append(chosen, kind)
+		}
+	}
+	if len(chosen) != 1 {
+		for _, kind := range kinds {
+			o.get(kind)
+		}
+		r.add(key.at, "the destination %s has %d kinds; expected exactly one of mqtt, http, log",
+			quote(key.text), len(chosen))
+	} else {
+		r.destinationKind[key.text] = chosen[0]
+		switch chosen[0] {
+		case "mqtt":
+			d.MQTT = r.mqtt(o.object("mqtt"))
+		case "http":
+			d.HTTP = r.http(o)
+		case "log":
+			d.Log = r.logged(o.object("log"))
+		}
+	}
+	d.Policy = r.policy(o, "retry", "block")
+	d.Probe = o.duration("probe", defaultProbe)
+	o.close("the destination " + quote(key.text))
+	r.c.Destinations = append(r.c.Destinations, d)
+}
+
+func (r *reader) logged(o *object) *LogConfig {
+	c := &LogConfig{}
+	if n := o.textNode("url", "a URL to show"); n != nil {
+		o.out.put("url", r.urlOut(n))
+		c.URL = n.text
+	}
+	o.close("log")
+	return c
+}
+
+func (r *reader) mqtt(o *object) *MQTTConfig {
+	c := &MQTTConfig{URL: r.url(o, "mqtt", "mqtts")}
+	if u, err := url.Parse(c.URL); err == nil && c.URL != "" &&
+		(u.Path != "" && u.Path != "/" || u.RawQuery != "") {
+		r.add(o.get("url").pos(), "url has a path; expected mqtt://HOST[:PORT] or mqtts://…")
+	}
+	c.Version = o.choice("version", "5", "5", "3.1.1")
+	c.QoS = o.whole("qos", 1, 0, highestQoS)
+	c.ClientID = o.text("client_id", "", "a name that is unique at the broker")
+	c.User = o.text("username", "", "a text")
+	c.Password = o.secret("password", "a password")
+	if c.Password != "" && c.User == "" {
+		r.add(o.get("password").pos(), "password has no username; expected both or none")
+	}
+	c.TLS = r.tls(o)
+	const lowestPacket, highestPacket = 128, 268_435_460 // MQTT 5, section 1.5.5
+	size := o.size("max_packet", 0)
+	if size != 0 && (size < lowestPacket || size > highestPacket) {
+		r.add(o.get("max_packet").pos(), "max_packet is out of range; expected 128B to 256MiB")
+	}
+	c.MaxPacket = int(min(size, highestPacket))
+	const highestInFlight = 65535
+	c.MaxInFlight = o.whole("max_in_flight", defaultMaxInFlight, 1, highestInFlight)
+	c.KeepAlive = o.duration("keep_alive", defaultKeepAlive)
+	c.NoSubscriberDone = o.choice("no_subscriber", "retry", "retry", "done") == "done"
+	o.close("mqtt")
+	return c
+}
+
+// http reads {http: {url: …}}. The timeout may stand inside, where people look for it, or beside.
+func (r *reader) http(o *object) *HTTPConfig {
+	h := o.object("http")
+	c := &HTTPConfig{URL: r.url(h, "http", "https")}
+	c.Header = r.staticHeaders(h)
+	c.Bearer = h.secret("bearer", "a token")
+	if basic := h.optional("basic"); basic != nil {
+		c.User = basic.text("username", "", "a text")
+		c.Password = basic.secret("password", "a password")
+		if basic.n != nil && c.User == "" && !basic.has("username") {
+			r.add(basic.at(), "basic has no `username`; expected one")
+		}
+		if c.Bearer != "" {
+			r.add(basic.at(), "both bearer and basic are here; expected one of them")
+		}
+		basic.close("basic")
+	}
+	c.TLS = r.tls(h)
+	if n := h.get("timeout"); n != nil {
+		if o.has("timeout") {
+			r.add(n.at, "timeout is here twice, inside http and beside it; expected it once")
+		} else {
+			o.n.entries = append(o.n.entries, entry{&node{kind: textKind, raw: "timeout",
+				text: "timeout", at: n.at}, n})
+		}
+	}
+	h.close("http")
+	return c
+}
+
+// url reads a required URL without login.
+func (r *reader) url(o *object, schemes ...string) string {
+	n := o.textNode("url", "a URL such as "+schemes[0]+"://HOST")
+	if n == nil {
+		if !o.has("url") && o.n != nil {
+			r.add(o.at(), "`url` is missing; expected %s://HOST[:PORT]", schemes[0])
+		}
+		return ""
+	}
+	o.out.put("url", r.urlOut(n))
+	if u, err := url.Parse(n.text); err == nil && u.User != nil {
+		r.add(n.at, "url holds a login; expected it in fields of its own")
+		return ""
+	}
+	if msg := checkURL(n.text, schemes...); msg != "" {
+		r.add(n.at, "url %s", msg)
+		return ""
+	}
+	return n.text
+}
+
+// urlOut shows a URL without its login.
+func (r *reader) urlOut(n *node) *out {
+	if u, err := url.Parse(n.text); err == nil && u.User != nil && !n.filled {
+		u.User = url.User(masked)
+		return textOut(u.String())
+	}
+	return nodeOut(n)
+}
+
+// staticHeaders reads headers that are the same for each request.
+func (r *reader) staticHeaders(o *object) map[string]string {
+	n := o.get("headers")
+	if n == nil || n.kind == badKind {
+		return nil
+	}
+	if n.kind != mapKind {
+		r.add(n.at, "headers is %s; expected a map of header names to texts", n.what())
+		return nil
+	}
+	o.out.put("headers", nodeOut(n))
+	list := map[string]string{}
+	for _, e := range n.entries {
+		switch {
+		case !r.headerName(e.key, "headers"):
+		case e.value.kind == badKind:
+		case e.value.kind != textKind && e.value.kind != numberKind && e.value.kind != boolKind:
+			r.add(e.value.at, "the header %s is %s; expected a text", quote(e.key.text),
+				e.value.what())
+		default:
+			list[e.key.text] = e.value.text
+		}
+	}
+	return list
+}
+
+// tls reads the names of files; they are opened when the sender is built.
+func (r *reader) tls(o *object) *outbox.TLSFiles {
+	t := o.optional("tls")
+	if t == nil {
+		return nil
+	}
+	file := func(name string) string {
+		n := t.textNode(name, "the path of a PEM file")
+		if n == nil {
+			return ""
+		}
+		p := n.text
+		if p != "" && !filepath.IsAbs(p) {
+			p = filepath.Join(r.dir, p)
+		}
+		t.out.put(name, textOut(p))
+		if n.filled {
+			t.out.put(name, nodeOut(n))
+		}
+		return p
+	}
+	f := &outbox.TLSFiles{CA: file("ca"), Cert: file("cert"), Key: file("key")}
+	f.ServerName = t.text("server_name", "", "the name in the server's certificate")
+	if (f.Cert == "") != (f.Key == "") {
+		r.add(t.at(), "cert and key belong together; expected both or none")
+	}
+	t.close("tls")
+	return f
+}

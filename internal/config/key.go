@@ -1,0 +1,168 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/inbox"
+	"github.com/oncekit/once/internal/expr"
+	"github.com/oncekit/once/internal/value"
+)
+
+// sourceKey is what a source is unique by.
+type sourceKey struct {
+	scope        *expr.Program // nil: the source alone
+	alternatives [][]*expr.Program
+}
+
+// keys reads `key`: a list of expressions, or a list of such lists, of which the first complete one
+// counts; and `scope`.
+func (r *reader) keys(name *node, o *object) sourceKey {
+	var k sourceKey
+	k.scope = r.expression(o.exprNode("scope"), "scope", varsMessage)
+	n := o.exprNode("key")
+	switch {
+	case n == nil && !o.has("key"):
+		r.add(name.at, "the source %s has no `key`; expected a list of expressions that are unique"+
+			" together, such as [\"body.id\"]", quote(name.text))
+	case n == nil || n.kind == badKind:
+	case n.kind != listKind:
+		k.alternatives = r.alternative(k.alternatives, []*node{n})
+	case len(n.items) == 0:
+		r.add(n.at, "key is empty; expected at least one expression, such as \"body.id\"")
+	case n.items[0].kind == listKind:
+		for _, item := range n.items {
+			switch {
+			case item.kind == badKind:
+			case item.kind != listKind || len(item.items) == 0:
+				r.add(item.at, "key is a list of alternatives; expected each of them as a"+
+					" list such as [\"body.id\"]")
+			default:
+				k.alternatives = r.alternative(k.alternatives, item.items)
+			}
+		}
+	default:
+		k.alternatives = r.alternative(k.alternatives, n.items)
+	}
+	return k
+}
+
+func (r *reader) alternative(all [][]*expr.Program, nodes []*node) [][]*expr.Program {
+	var list []*expr.Program
+	if len(nodes) > once.MaxKeyParts {
+		r.add(nodes[once.MaxKeyParts].at, "key has more than %d parts; expected fewer",
+			once.MaxKeyParts)
+		return all
+	}
+	for _, n := range nodes {
+		if p := r.expression(n, "key", varsMessage); p != nil {
+			list = append(list, p)
+		}
+	}
+	return append(all, list)
+}
+
+// messageVars are the variables of an incoming message.
+func messageVars(m *inbox.Message) expr.Vars {
+	return expr.Vars{
+		Body: m.Body, Header: m.Header, Query: m.Query,
+		Source: m.Source, Error: m.Error,
+	}
+}
+
+// keyFunc makes a source's Key. A scope is the first part, so that it separates identities.
+func keyFunc(k sourceKey) func(*inbox.Message) (once.Key, error) {
+	return func(m *inbox.Message) (once.Key, error) {
+		vars := messageVars(m)
+		var scope []any
+		if k.scope != nil {
+			v, err := keyPart(k.scope, &vars)
+			if err != nil {
+				return nil, fmt.Errorf("scope: %w", err)
+			}
+			scope = []any{v}
+		}
+		var first error
+		for _, alternative := range k.alternatives {
+			key, err := makeKey(scope, alternative, &vars)
+			if err == nil {
+				return key, nil
+			}
+			if !errors.Is(err, once.ErrKeyIncomplete) {
+				return nil, err
+			}
+			if first == nil {
+				first = err
+			}
+		}
+		if len(k.alternatives) > 1 {
+			return nil, fmt.Errorf("none of the keys is complete, the first one: %w", first)
+		}
+		return nil, first
+	}
+}
+
+func makeKey(scope []any, parts []*expr.Program, vars *expr.Vars) (once.Key, error) {
+	values := make([]any, len(scope), len(scope)+len(parts))
+	copy(values, scope)
+	for _, p := range parts {
+		v, err := keyPart(p, vars)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, v)
+	}
+	key, err := once.KeyOf(values...)
+	var ke *once.KeyError
+	if errors.As(err, &ke) && ke.Index >= len(scope) && ke.Index < len(values) {
+		return nil, partError(parts[ke.Index-len(scope)], ke.Reason, ke.Err)
+	}
+	return key, err
+}
+
+// keyPart evaluates one part. A missing field is an incomplete key; so is an absent value.
+func keyPart(p *expr.Program, vars *expr.Vars) (any, error) {
+	v, err := p.Eval(vars)
+	if err != nil {
+		var ee *expr.EvalError
+		if errors.As(err, &ee) && ee.Missing {
+			return nil, fmt.Errorf("%s: %w", ee.Error(), once.ErrKeyIncomplete)
+		}
+		return nil, fmt.Errorf("%s: %w", err.Error(), once.ErrKeyInvalid)
+	}
+	if v == expr.Absent || v == nil {
+		return nil, partError(p, "is missing", once.ErrKeyIncomplete)
+	}
+	return v, nil
+}
+
+// partError names the part by its expression, which people know better than its number.
+func partError(p *expr.Program, reason string, err error) error {
+	text := strings.Join(strings.Fields(p.String()), " ")
+	return fmt.Errorf("key part %s %s: %w", text, reason, err)
+}
+
+// textFunc makes a function of a message that gives a text. An absent value is the empty text.
+func textFunc(p evaluator, what string) func(*inbox.Message) (string, error) {
+	return func(m *inbox.Message) (string, error) {
+		vars := messageVars(m)
+		s, err := textOf(p, &vars)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", what, err)
+		}
+		return s, nil
+	}
+}
+
+func fingerprintFunc(how string, ignore []value.Path) func(*inbox.Message) (once.Fingerprint, error) {
+	if how == "raw" {
+		return func(m *inbox.Message) (once.Fingerprint, error) {
+			return once.FingerprintRaw(m.Raw), nil
+		}
+	}
+	return func(m *inbox.Message) (once.Fingerprint, error) {
+		return value.Digest(m.Body, ignore)
+	}
+}

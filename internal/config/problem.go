@@ -1,0 +1,116 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxProblems bounds how many problems of a file are told at once: more than a person repairs in
+// one go.
+const maxProblems = 20
+
+// Problem is one thing that is wrong in a file.
+type Problem struct {
+	// File as it was named by the caller, or the name of an environment variable.
+	File string
+	// Line and Column of the exact place, counted from 1, columns in characters. 0: no place.
+	Line, Column int
+	// Msg says what is wrong, and what was expected.
+	Msg string
+	// Snippet is the source line and a line with a caret under the place; empty: none. Secrets
+	// in the line are masked.
+	Snippet string
+}
+
+// String returns `file:line:column: what is wrong`, followed by the snippet.
+func (p Problem) String() string {
+	var b strings.Builder
+	if p.File != "" {
+		b.WriteString(p.File)
+		if p.Line > 0 {
+			fmt.Fprintf(&b, ":%d:%d", p.Line, p.Column)
+		}
+		b.WriteString(": ")
+	}
+	b.WriteString(p.Msg)
+	if p.Snippet != "" {
+		b.WriteString("\n" + p.Snippet)
+	}
+	return b.String()
+}
+
+// Error says everything that is wrong with a configuration, in the order of the places.
+type Error struct {
+	Problems []Problem
+	// More counts the problems that were left out.
+	More int
+}
+
+// Error returns the problems as text for people, one after the other.
+func (e *Error) Error() string {
+	parts := make([]string, 0, len(e.Problems)+1)
+	for _, p := range e.Problems {
+		parts = append(parts, p.String())
+	}
+	if e.More > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", e.More))
+	}
+	return strings.Join(parts, "\n")
+}
+
+// problems collects what is wrong. A place has one problem: the first that was found there.
+type problems struct {
+	file string
+	all  []Problem
+	more int
+	seen map[place]bool
+}
+
+// place is a position in the file, counted from 1; the zero value is no position.
+type place struct{ line, col int }
+
+// maxCollected bounds what is kept before sorting, so that the first ones of the file are told.
+const maxCollected = 1000
+
+func (p *problems) add(at place, format string, args ...any) {
+	if at.line > 0 {
+		if p.seen[at] {
+			return
+		}
+		if p.seen == nil {
+			p.seen = map[place]bool{}
+		}
+		p.seen[at] = true
+	}
+	if len(p.all) >= maxCollected {
+		p.more++
+		return
+	}
+	msg := fmt.Sprintf(format, args...)
+	p.all = append(p.all, Problem{File: p.file, Line: at.line, Column: at.col, Msg: msg})
+}
+
+// err returns what was collected, sorted, cut and with snippets; nil if nothing was.
+func (p *problems) err(src *source) error {
+	if len(p.all) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(p.all, func(a, b Problem) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return a.Column - b.Column
+	})
+	e := &Error{Problems: p.all, More: p.more}
+	if extra := len(p.all) - maxProblems; extra > 0 {
+		e.Problems, e.More = p.all[:maxProblems], e.More+extra
+	}
+	for i := range e.Problems {
+		q := &e.Problems[i]
+		if q.Line > 0 {
+			q.Snippet = src.snippet(place{q.Line, q.Column})
+		}
+	}
+	return e
+}

@@ -1,0 +1,111 @@
+package config
+
+import (
+	"github.com/oncekit/once/inbox"
+	"github.com/oncekit/once/internal/expr"
+	"github.com/oncekit/once/internal/value"
+	"github.com/oncekit/once/queue"
+)
+
+// The content types of what templates make.
+const (
+	typeJSON = "application/json"
+	typeText = "text/plain; charset=utf-8"
+)
+
+func outcomes() []queue.Outcome {
+	return []queue.Outcome{queue.Accepted, queue.Duplicate, queue.Conflict, queue.Invalid,
+		queue.Unauthorized, queue.Unavailable}
+}
+
+// replies reads what senders are told. What is missing stays built in.
+func (r *reader) replies(o *object) map[queue.Outcome]inbox.Reply {
+	all := o.optional("reply")
+	if all == nil {
+		return nil
+	}
+	replies := map[queue.Outcome]inbox.Reply{}
+	for _, outcome := range outcomes() {
+		if one := all.optional(string(outcome)); one != nil && one.n != nil {
+			replies[outcome] = r.reply(one, outcome)
+		}
+	}
+	all.close("reply")
+	return replies
+}
+
+func (r *reader) reply(o *object, outcome queue.Outcome) inbox.Reply {
+	lowest, def := 200, 0
+	switch outcome {
+	case queue.Unauthorized, queue.Unavailable:
+		lowest = 400 // a 2xx would tell the sender to stop
+	}
+	reply := inbox.Reply{Status: def}
+	if o.has("status") {
+		reply.Status = o.whole("status", 0, lowest, 599)
+	}
+	opts := expr.TemplateOptions{MissingEmpty: true}
+	reply.Header = map[string]func(*inbox.Message) (string, error){}
+	for name, t := range r.headers(o, varsReply, opts) {
+		reply.Header[name] = textFunc(t, "header "+name)
+	}
+	n := o.get("body")
+	if n != nil && n.kind != badKind {
+		o.out.put("body", nodeOut(n))
+		if tree := r.tree(n, "body", varsReply, opts); tree != nil {
+			reply.Body = bodyFunc(tree)
+		}
+	}
+	const noContent = 204
+	if reply.Status == noContent && n != nil {
+		r.add(n.at, "a reply with status 204 has no body; expected 200, or no body")
+	}
+	o.close("the reply " + string(outcome))
+	return reply
+}
+
+// headers reads a map of header names to texts with ${…}.
+func (r *reader) headers(o *object, vars expr.VarSet,
+	opts expr.TemplateOptions,
+) map[string]*expr.Template {
+	n := o.get("headers")
+	if n == nil || n.kind == badKind {
+		return nil
+	}
+	if n.kind != mapKind {
+		r.add(n.at, "headers is %s; expected a map of header names to texts", n.what())
+		return nil
+	}
+	o.out.put("headers", nodeOut(n))
+	list := map[string]*expr.Template{}
+	for _, e := range n.entries {
+		if !r.headerName(e.key, "headers") {
+			continue
+		}
+		if t := r.template(e.value, "the header "+e.key.text, vars, opts); t != nil {
+			list[e.key.text] = t
+		}
+	}
+	return list
+}
+
+// bodyFunc makes a reply's body: a tree as JSON, a text as it is.
+func bodyFunc(tree *expr.Tree) func(*inbox.Message) ([]byte, string, error) {
+	return func(m *inbox.Message) ([]byte, string, error) {
+		vars := messageVars(m)
+		return encode(tree, &vars)
+	}
+}
+
+// encode evaluates to bytes and their content type; an absent value is no bytes.
+func encode(e evaluator, vars *expr.Vars) ([]byte, string, error) {
+	v, err := e.Eval(vars)
+	if err != nil || v == expr.Absent {
+		return nil, "", err
+	}
+	if s, ok := v.(string); ok {
+		return []byte(s), typeText, nil
+	}
+	b, err := value.Encode(v)
+	return b, typeJSON, err
+}

@@ -1,0 +1,137 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// The width of a shown source line in characters; longer ones are cut around the caret.
+const (
+	snippetWidth = 100
+	snippetLead  = 60
+)
+
+// masked stands where a secret is not shown.
+const masked = "***"
+
+// source is the text of a file by lines, and the places of its secrets.
+type source struct {
+	lines   [][]rune
+	secrets []span
+	byField *regexp.Regexp
+	inURL   *regexp.Regexp
+}
+
+// span is a run of characters that must not be shown, to is exclusive; to {n, 0} reaches over
+// whole lines.
+type span struct{ from, to place }
+
+func newSource(text string) *source {
+	s := &source{
+		// For a file that could not be parsed, so that its secrets have no known places.
+		byField: regexp.MustCompile(
+			`(?i)(?:token|password|passwd|bearer|secret)["']?\s*:\s*([^\s#\[{][^,}#]*|\[[^\]]*\]?)`),
+		inURL: regexp.MustCompile(`://([^/@\s"']*)@`),
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		s.lines = append(s.lines, []rune(strings.TrimSuffix(line, "\r")))
+	}
+	return s
+}
+
+func (s *source) line(n int) []rune {
+	if n < 1 || n > len(s.lines) {
+		return nil
+	}
+	return s.lines[n-1]
+}
+
+// hide marks the place of a secret.
+func (s *source) hide(from, to place) { s.secrets = append(s.secrets, span{from, to}) }
+
+// snippet shows the line of a place with a caret under it.
+func (s *source) snippet(at place) string {
+	line, col := s.mask(at)
+	prefix := ""
+	if len(line) > snippetWidth {
+		from := max(0, min(col-1-snippetLead, len(line)-snippetWidth))
+		to := min(len(line), from+snippetWidth)
+		cut := append([]rune(nil), line[from:to]...)
+		if to < len(line) {
+			cut = append(cut, '…')
+		}
+		col -= from
+		if from > 0 {
+			prefix = "…"
+		}
+		line = cut
+	}
+	var pad strings.Builder
+	for i := range col - 1 {
+		if i < len(line) && line[i] == '\t' {
+			pad.WriteByte('\t')
+		} else {
+			pad.WriteByte(' ')
+		}
+	}
+	text := strings.Map(printable, prefix+string(line))
+	return fmt.Sprintf("%6d | %s\n%s | %s%s^", at.line, text, strings.Repeat(" ", 6),
+		strings.Repeat(" ", len([]rune(prefix))), pad.String())
+}
+
+// printable keeps a terminal safe from what a file holds.
+func printable(r rune) rune {
+	if r == '\t' || unicode.IsPrint(r) {
+		return r
+	}
+	return '\uFFFD'
+}
+
+// mask returns the line of a place without its secrets, and the column in it.
+func (s *source) mask(at place) ([]rune, int) {
+	line := s.line(at.line)
+	hidden := make([]bool, len(line)+1)
+	for _, sp := range s.secrets {
+		for i := range line {
+			p := place{at.line, i + 1}
+			if !before(p, sp.from) && before(p, sp.to) {
+				hidden[i] = true
+			}
+		}
+	}
+	text := string(line)
+	for _, re := range []*regexp.Regexp{s.byField, s.inURL} {
+		for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
+			from, to := len([]rune(text[:m[2]])), len([]rune(text[:m[3]]))
+			for i := from; i < to; i++ {
+				hidden[i] = true
+			}
+		}
+	}
+	var out []rune
+	col := at.col
+	for i := range line {
+		switch {
+		case !hidden[i]:
+			out = append(out, line[i])
+		case i == 0 || !hidden[i-1]:
+			out = append(out, []rune(masked)...)
+		}
+		if i == at.col-1 {
+			col = len(out)
+			if hidden[i] {
+				col = len(out) - len(masked) + 1
+			}
+		}
+	}
+	if at.col > len(line) {
+		col = len(out) + at.col - len(line)
+	}
+	return out, max(col, 1)
+}
+
+func before(a, b place) bool {
+	return a.line < b.line || a.line == b.line && a.col < b.col
+}

@@ -1,0 +1,157 @@
+package config
+
+import (
+	"path"
+	"strings"
+	"time"
+
+	"github.com/oncekit/once/inbox"
+	"github.com/oncekit/once/internal/value"
+)
+
+// The defaults of a source.
+const (
+	defaultRetention = 7 * 24 * time.Hour
+	defaultMaxBody   = 1 << 20
+	defaultMaxDepth  = 64
+	highestMaxDepth  = 1000
+)
+
+// SourceSettings is what the file says of a source beside what the inbox takes.
+type SourceSettings struct {
+	Name string
+	// Flow that works the callbacks; empty: Handler does.
+	Flow string
+	// Handler says who works the callbacks, and how; nil: Flow does.
+	Handler *Handler
+	// Bearer is true if the sender has to show a token.
+	Bearer bool
+}
+
+// sources reads where callbacks come from.
+func (r *reader) sources(o *object) {
+	n := o.get("sources")
+	taken := map[string]*node{}
+	shown := &out{byKey: map[string]*out{}}
+	r.each(n, "sources", func(key, value *node) {
+		src := r.object(value, "the source "+quote(key.text))
+		if src.n != nil {
+			r.source(key, src, taken)
+		}
+		shown.put(key.text, src.out)
+	})
+	if n != nil {
+		o.out.put("sources", shown)
+	}
+	if n != nil && n.kind == mapKind && len(n.entries) == 0 {
+		r.add(n.at, "sources is empty; expected at least one source")
+	}
+}
+
+func (r *reader) source(key *node, o *object, taken map[string]*node) {
+	s := &inbox.Source{Name: key.text}
+	r.paths(o, s, taken)
+	keys := r.keys(key, o)
+	s.Key = keyFunc(keys)
+	if p := r.expression(o.exprNode("event"), "event", varsMessage); p != nil {
+		s.Event = textFunc(p, "event")
+	}
+	r.fingerprint(o, s)
+	s.Retention = o.duration("retention", defaultRetention)
+	if s.KeepBody = o.duration("keep_body", 0); s.KeepBody > s.Retention {
+		r.add(o.get("keep_body").pos(), "keep_body is longer than retention (%s); expected at most"+
+			" as long", formatDuration(s.Retention))
+	}
+	s.MaxBody = o.size("max_body", defaultMaxBody)
+	if s.MaxBody > r.c.Limits.Bodies {
+		r.add(o.get("max_body").pos(), "max_body is above limits.bodies (%s), which all bodies share;"+
+			" expected less", formatSize(r.c.Limits.Bodies))
+	}
+	s.MaxDepth = o.whole("max_depth", defaultMaxDepth, 1, highestMaxDepth)
+	s.ReplaceDead = o.choice("on_conflict", "keep_first", "keep_first", "replace_dead") ==
+		"replace_dead"
+	for _, n := range o.texts("drop_headers", "names of headers") {
+		if r.headerName(n, "drop_headers") {
+			s.DropHeaders = append(s.DropHeaders, n.text)
+		}
+	}
+	settings := SourceSettings{Name: key.text}
+	s.Verifier = r.auth(o)
+	settings.Bearer = s.Verifier != nil
+	s.Replies = r.replies(o)
+	r.target(key, o, s, &settings)
+	o.close("the source " + quote(key.text))
+	r.c.Sources = append(r.c.Sources, s)
+	r.c.SourceSettings = append(r.c.SourceSettings, settings)
+	r.planSource(s.Name, keys, o)
+}
+
+// exprNode returns a field that is an expression and shows it as it stands.
+func (o *object) exprNode(name string) *node {
+	n := o.get(name)
+	if n != nil && n.kind != badKind {
+		o.out.put(name, nodeOut(n))
+	}
+	return n
+}
+
+// paths reads the paths beside /in/NAME. No two sources can share one.
+func (r *reader) paths(o *object, s *inbox.Source, taken map[string]*node) {
+	const want = "paths such as /callbacks/rcs"
+	for _, n := range o.texts("paths", want) {
+		p := n.text
+		switch {
+		case !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "?#{}* \\") ||
+			path.Clean(p) != p && path.Clean(p)+"/" != p:
+			r.add(n.at, "paths holds %s; expected %s, without . or .. or a query", n.show(), want)
+		case p == "/in" || strings.HasPrefix(p, "/in/"):
+			r.add(n.at, "paths holds %s; below /in/ each source is reached by its name already,"+
+				" expected another path", n.show())
+		case taken[p] != nil:
+			r.add(n.at, "the path %s is taken, first in line %d; expected each path once",
+				n.show(), taken[p].at.line)
+		default:
+			taken[p] = n
+			s.Paths = append(s.Paths, p)
+		}
+	}
+}
+
+// fingerprint reads what is compared between a callback and its repeat.
+func (r *reader) fingerprint(o *object, s *inbox.Source) {
+	how := o.choice("fingerprint", "json", "json", "raw")
+	nodes := o.texts("ignore", "paths such as body.time")
+	var ignore []value.Path
+	for _, n := range nodes {
+		if n.kind != textKind {
+			continue
+		}
+		p, err := value.ParsePath(n.text)
+		switch {
+		case n.text != "body" && !strings.HasPrefix(n.text, "body.") &&
+			!strings.HasPrefix(n.text, "body["):
+			r.add(n.at, "ignore holds %s; expected a path in the body such as body.time", n.show())
+		case err != nil:
+			r.add(n.at, "ignore: %s; expected a path such as body.time or body.items[0].time", err)
+		default:
+			ignore = append(ignore, p)
+		}
+	}
+	if how == "raw" && len(nodes) > 0 {
+		r.add(nodes[0].at, "ignore needs fingerprint: json; raw compares every byte")
+	}
+	s.Fingerprint = fingerprintFunc(how, ignore)
+}
+
+// headerName tells a text that can't be the name of a header (RFC 9110, section 5.1).
+func (r *reader) headerName(n *node, what string) bool {
+	const marks = "!#$%&'*+-.^_`|~"
+	for _, c := range n.text {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && !strings.ContainsRune(marks, c) {
+			r.add(n.at, "%s holds %s; expected the name of a header", what, n.show())
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,383 @@
+package config
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	yaml "github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Limits of a file, far above what a plant needs and far below what could hurt.
+const (
+	maxFileBytes = 1 << 20
+	maxDepth     = 32
+	maxNodes     = 100_000
+)
+
+// tree makes nodes of a file's text. Problems are added; nil is returned if there is nothing to
+// read.
+type tree struct {
+	*problems
+	src   *source
+	fill  *filler
+	nodes int
+}
+
+// parse reads one YAML document.
+func (t *tree) parse(text string) *node {
+	if len(text) > maxFileBytes {
+		t.add(place{}, "the file has %d bytes; expected at most %d", len(text), maxFileBytes)
+		return nil
+	}
+	if at, ok := firstBad(text); !ok {
+		t.add(at, "a character that YAML doesn't allow; expected UTF-8 text")
+		return nil
+	}
+	tokens := lexer.Tokenize(text)
+	if !t.shallow(tokens) {
+		return nil
+	}
+	f, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		t.syntax(err)
+		return nil
+	}
+	if len(f.Docs) > 1 {
+		for _, d := range f.Docs[1:] {
+			if d.Start != nil && (d.Body != nil || len(f.Docs) > 2 || f.Docs[0].Body != nil) {
+				t.add(tokenPlace(d.Start), "a second document begins here; expected one file"+
+					" with one document")
+				return nil
+			}
+		}
+	}
+	if len(f.Docs) == 0 || f.Docs[0].Body == nil {
+		t.add(place{}, "the file is empty; expected at least `listen`, `sources` and what"+
+			" works them (once init writes an example)")
+		return nil
+	}
+	return t.node(f.Docs[0].Body, 0)
+}
+
+// firstBad finds invalid UTF-8 and control characters (YAML 1.2, section 5.1).
+func firstBad(text string) (place, bool) {
+	at := place{1, 1}
+	for i, r := range text {
+		bad := r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD") ||
+			r < ' ' && r != '\n' && r != '\r' && r != '\t' || r == 0x7f ||
+			r == '\r' && !strings.HasPrefix(text[i:], "\r\n")
+		if bad {
+			return at, false
+		}
+		at.col++
+		if r == '\n' {
+			at = place{at.line + 1, 1}
+		}
+	}
+	return place{}, true
+}
+
+// shallow refuses nesting that the parser would follow down to the end of its stack.
+func (t *tree) shallow(tokens token.Tokens) bool {
+	depth, run := 0, 0
+	for _, tk := range tokens {
+		switch tk.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			depth++
+			run = 0
+		case token.SequenceEndType, token.MappingEndType:
+			depth--
+			run = 0
+		case token.SequenceEntryType, token.MappingKeyType, token.TagType, token.AnchorType:
+			run++
+		case token.InvalidType, token.CommentType:
+		default:
+			run = 0
+		}
+		if depth > maxDepth || run > maxDepth || tk.Position.IndentLevel > 2*maxDepth {
+			t.add(tokenPlace(tk), "nested too deep; expected at most %d levels", maxDepth)
+			return false
+		}
+	}
+	return true
+}
+
+// syntax tells what the parser didn't understand.
+func (t *tree) syntax(err error) {
+	var y yaml.Error
+	if !errors.As(err, &y) || y.GetToken() == nil {
+		t.add(place{}, "not readable as YAML: the parser gave no place")
+		return
+	}
+	at := tokenPlace(y.GetToken())
+	line := strings.TrimSpace(string(t.src.line(at.line)))
+	if col, text, ok := bareExpression(t.src.line(at.line)); ok {
+		t.add(place{at.line, col}, "an expression that YAML doesn't read as a text; expected it"+
+			" in quotes: %s", yamlQuote(text))
+		return
+	}
+	t.add(at, "%s; expected %s", y.GetMessage(), expectedSyntax(line))
+}
+
+func expectedSyntax(line string) string {
+	if strings.HasPrefix(line, "\t") {
+		return "blanks to indent, never tabs"
+	}
+	return "YAML: `name: value`, lists as [a, b] or with - , texts with special" +
+		" characters in quotes"
+}
+
+// bareExpression finds, in a line that isn't YAML, a value without quotes that reads as an
+// expression, and its column.
+func bareExpression(line []rune) (col int, text string, ok bool) {
+	re := regexp.MustCompile(`^(\s*(?:- +)*(?:[A-Za-z0-9_.-]+: +)?(?:- +)*)([^\s"'#\[{&*|>].*?)\s*$`)
+	m := re.FindStringSubmatch(string(line))
+	if m == nil || !readsAsExpression(m[2]) {
+		return bareInList(line)
+	}
+	return len([]rune(m[1])) + 1, m[2], true
+}
+
+// bareInList does the same within [ ] or { } on one line.
+func bareInList(line []rune) (col int, text string, ok bool) {
+	re := regexp.MustCompile(`[\[{,:]\s*((?:!|\$\{)?[A-Za-z_][^"',]*?)\s*(?:,|\]\s*$|\}\s*$|$)`)
+	s := string(line)
+	for _, m := range re.FindAllStringSubmatchIndex(s, -1) {
+		if part := s[m[2]:m[3]]; readsAsExpression(part) && !strings.Contains(part, ": {") {
+			return len([]rune(s[:m[2]])) + 1, part, true
+		}
+	}
+	return 0, "", false
+}
+
+// readsAsExpression tells a text that was meant as CEL by its variables and operators.
+func readsAsExpression(s string) bool {
+	re := regexp.MustCompile(`(?:^|[^A-Za-z0-9_.'"-])` +
+		`(?:(?:body|item|header|query|task|resource|effect)(?:\.|\[)|has\()`)
+	return re.MatchString(s)
+}
+
+// yamlQuote writes a text as YAML in quotes.
+func yamlQuote(s string) string {
+	if !strings.ContainsAny(s, `"\`) {
+		return `"` + s + `"`
+	}
+	return `'` + strings.ReplaceAll(s, `'`, `''`) + `'`
+}
+
+func tokenPlace(tk *token.Token) place {
+	if tk == nil || tk.Position == nil {
+		return place{}
+	}
+	return place{max(tk.Position.Line, 1), max(tk.Position.Column, 1)}
+}
+
+// node makes a node of a node of the parser.
+func (t *tree) node(n ast.Node, depth int) *node {
+	at := nodePlace(n)
+	t.nodes++
+	if depth > maxDepth || t.nodes > maxNodes {
+		t.add(at, "nested too deep or too long; expected at most %d levels and %d values",
+			maxDepth, maxNodes)
+		return &node{kind: badKind, at: at}
+	}
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return t.mapping(n, at, depth)
+	case *ast.MappingValueNode:
+		return t.mapping(ast.Mapping(n.Start, false, n), at, depth)
+	case *ast.SequenceNode:
+		out := &node{kind: listKind, at: at}
+		for _, v := range n.Values {
+			out.items = append(out.items, t.node(v, depth+1))
+		}
+		return out
+	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
+		t.add(at, "anchors, aliases and << are not supported; expected the value written out")
+		return &node{kind: badKind, at: at}
+	case *ast.TagNode:
+		return t.tag(n, at)
+	}
+	return t.scalar(n, at)
+}
+
+func (t *tree) scalar(n ast.Node, at place) *node {
+	out := &node{at: at}
+	switch n := n.(type) {
+	case *ast.NullNode:
+		out.kind = nullKind
+	case *ast.BoolNode:
+		out.kind, out.raw = boolKind, n.GetToken().Value
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		out.kind, out.raw = numberKind, n.GetToken().Value
+	case *ast.LiteralNode:
+		out.kind, out.raw, out.style = textKind, n.Value.Value, literal
+		if strings.HasPrefix(n.Start.Value, ">") {
+			out.style = folded
+		}
+	case *ast.StringNode:
+		out.kind, out.raw = textKind, n.Value
+		switch n.Token.Type {
+		case token.SingleQuoteType:
+			out.style = single
+		case token.DoubleQuoteType:
+			out.style = double
+		}
+	default:
+		t.add(at, "this kind of YAML value is not supported; expected a text, a number, a bool,"+
+			" a list or a map")
+		return &node{kind: badKind, at: at}
+	}
+	out.text, out.template = out.raw, out.raw
+	if out.kind == textKind {
+		for _, c := range t.fill.fill(out) {
+			filled := out.filled
+			out.filled = false // the place is that in the text as written
+			t.add(t.src.locate(&node{kind: textKind, style: out.style, at: at, text: out.raw},
+				c.offset), "%s", c.msg)
+			out.filled = filled
+		}
+	}
+	return out
+}
+
+// nodePlace is where a person sees the value begin.
+func nodePlace(n ast.Node) place {
+	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
+		return tokenPlace(m.Values[0].Key.GetToken())
+	}
+	if m, ok := n.(*ast.MappingValueNode); ok {
+		return tokenPlace(m.Key.GetToken())
+	}
+	return tokenPlace(n.GetToken())
+}
+
+// mapping reads a map; a doubled key is told at its second place.
+func (t *tree) mapping(n *ast.MappingNode, at place, depth int) *node {
+	out := &node{kind: mapKind, at: at}
+	have := map[string]place{}
+	values := n.Values
+	for i := 0; i < len(values); i++ {
+		v := values[i]
+		key := t.key(v.Key)
+		if key == nil {
+			continue
+		}
+		if first, ok := have[key.raw]; ok {
+			t.add(key.at, "%s is here twice, first in line %d; expected it once",
+				quote(key.raw), first.line)
+			continue
+		}
+		have[key.raw] = key.at
+		if tag, ok := v.Value.(*ast.TagNode); ok {
+			values = append(values[:i+1:i+1], append(swallowed(tag, key.at), values[i+1:]...)...)
+		}
+		child := t.node(v.Value, depth+1)
+		if secretField(key.raw) {
+			t.hide(child)
+		}
+		out.entries = append(out.entries, entry{key, child})
+	}
+	return out
+}
+
+// swallowed returns the fields after `name: !tag`, which the parser takes for the tag's value.
+func swallowed(tag *ast.TagNode, key place) []*ast.MappingValueNode {
+	var inner []*ast.MappingValueNode
+	switch v := tag.Value.(type) {
+	case *ast.MappingNode:
+		inner = v.Values
+	case *ast.MappingValueNode:
+		inner = []*ast.MappingValueNode{v}
+	}
+	if len(inner) > 0 && tokenPlace(inner[0].Key.GetToken()).col == key.col {
+		return inner
+	}
+	return nil
+}
+
+func (t *tree) key(k ast.MapKeyNode) *node {
+	at := tokenPlace(k.GetToken())
+	switch k := k.(type) {
+	case *ast.StringNode:
+		return &node{kind: textKind, at: at, raw: k.Value, text: k.Value, template: k.Value}
+	case *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.NullNode:
+		s := k.GetToken().Value
+		return &node{kind: textKind, at: at, raw: s, text: s, template: s}
+	case *ast.MergeKeyNode:
+		t.add(at, "anchors, aliases and << are not supported; expected the value written out")
+		return nil
+	}
+	t.add(at, "this kind of name is not supported; expected a text before the colon")
+	return nil
+}
+
+// tag refuses a YAML tag, which mostly was meant as an expression that begins with "!".
+func (t *tree) tag(n *ast.TagNode, at place) *node {
+	line := t.src.line(at.line)
+	text := ""
+	if at.col <= len(line) {
+		text = cutValue(string(line[at.col-1:]))
+	}
+	t.add(at, "YAML reads %s as a tag, not as a text; expected it in quotes: %s",
+		quote(n.Start.Value), yamlQuote(text))
+	return &node{kind: badKind, at: at}
+}
+
+// cutValue cuts a value without quotes at the end of its place in a line.
+func cutValue(s string) string {
+	depth := 0
+	for i, r := range s {
+		switch r {
+		case '(', '[', '{':
+			depth++
+		case ')', ']', '}':
+			if depth--; depth < 0 {
+				return strings.TrimSpace(s[:i])
+			}
+		case ',':
+			if depth == 0 {
+				return strings.TrimSpace(s[:i])
+			}
+		case '#':
+			if i > 0 && s[i-1] == ' ' {
+				return strings.TrimSpace(s[:i])
+			}
+		}
+	}
+	return strings.TrimSpace(s)
+}
+
+// secretField tells the fields, and headers, whose values are never shown.
+func secretField(name string) bool {
+	name = strings.ToLower(name)
+	for _, part := range []string{"token", "password", "bearer", "secret", "authorization",
+		"cookie", "api-key", "api_key", "apikey"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// hide masks the places of a secret in shown lines.
+func (t *tree) hide(n *node) {
+	for _, item := range n.items {
+		t.hide(item)
+	}
+	if n.kind != textKind && n.kind != numberKind && n.kind != boolKind {
+		return
+	}
+	to := t.src.locate(&node{kind: textKind, style: n.style, at: n.at, text: n.raw},
+		utf8.RuneCountInString(n.raw))
+	if n.style == single || n.style == double {
+		to.col++
+	}
+	t.src.hide(n.at, to)
+}
