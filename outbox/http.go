@@ -129,37 +129,30 @@ func (h *HTTP) Close() error {
 // Send makes one request. Its failures are *Failure: what the response's status says, or, without a
 // response, Transient if no byte of the request was handed to the network and Unknown if one was.
 func (h *HTTP) Send(ctx context.Context, m Message) error {
-	failure, stale := h.try(ctx, m)
-	if stale && ctx.Err() == nil {
-		// The server had closed the kept connection before anything was written to it.
-		failure, _ = h.try(ctx, m)
-	}
-	if failure != nil {
-		return failure
+	if f := h.try(ctx, m); f != nil {
+		return f
 	}
 	return nil
 }
 
-// try makes one request. stale is true when a reused connection turned out to be closed before a
-// byte was written.
-func (h *HTTP) try(ctx context.Context, m Message) (f *Failure, stale bool) {
+func (h *HTTP) try(ctx context.Context, m Message) *Failure {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sent := new(sentTrace)
 	req, f := h.request(httptrace.WithClientTrace(ctx, sent.trace()), m)
 	if f != nil {
-		return f, false
+		return f
 	}
 	transport := h.reuse
 	if len(m.Payload) == 0 {
 		transport = h.once
 	}
 	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		if !sent.any() {
-			return failf(Transient, "send request: %w", err), sent.reused()
-		}
-		return failf(Unknown, "send request: no response: %w", err), false
+	switch {
+	case err != nil && sent.any():
+		return failf(Unknown, "send request: no response: %w", err)
+	case err != nil:
+		return failf(Transient, "send request: %w", err)
 	}
 	defer resp.Body.Close()
 	text := ""
@@ -170,7 +163,7 @@ func (h *HTTP) try(ctx context.Context, m Message) (f *Failure, stale bool) {
 		text = printable(string(b), errorTextChars)
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, drainBytes))
-	return h.classify(resp, text), false
+	return h.classify(resp, text)
 }
 
 // request builds the request. Its body is never nil-or-replayable: net/http sends a POST a second

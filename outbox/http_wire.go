@@ -70,7 +70,6 @@ type sentTrace struct {
 	mu    sync.Mutex
 	conn  *countedConn
 	start int64
-	kept  bool
 }
 
 func (s *sentTrace) trace() *httptrace.ClientTrace {
@@ -78,7 +77,6 @@ func (s *sentTrace) trace() *httptrace.ClientTrace {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.conn, _ = info.Conn.(*countedConn)
-		s.kept = info.Reused
 		if s.conn != nil {
 			s.start = s.conn.written.Load()
 		}
@@ -90,13 +88,6 @@ func (s *sentTrace) any() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.conn != nil && s.conn.written.Load() != s.start
-}
-
-// reused reports whether the connection had served an earlier request.
-func (s *sentTrace) reused() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.kept
 }
 
 // sendableMethod reports whether a message can be sent by the method: one that has a meaning for a
