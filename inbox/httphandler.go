@@ -140,15 +140,10 @@ func (h *HTTPHandler) judge(res *http.Response) error {
 	return Permanent(err)
 }
 
-// onceBody is a body that can be read a single time. To net/http a request with it can't be replayed:
-// it would send a POST with an Idempotency-Key again by itself.
-type onceBody struct{ io.Reader }
-
-// Close does nothing.
-func (onceBody) Close() error { return nil }
-
 func (h *HTTPHandler) request(ctx context.Context, c Callback) (*http.Request, error) {
-	body := onceBody{bytes.NewReader(c.Body)}
+	// Wrapped, the body gives the request no GetBody, also if it is empty: to net/http it can't be
+	// replayed. Otherwise it would send a POST with an Idempotency-Key again by itself.
+	body := io.NopCloser(bytes.NewReader(c.Body))
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.cfg.URL, body)
 	if err != nil {
 		return nil, errors.New("make request: the URL can't be used")

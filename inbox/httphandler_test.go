@@ -1,0 +1,193 @@
+package inbox_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/oncekit/once/inbox"
+	"github.com/oncekit/once/queue"
+)
+
+func httpHandler(t *testing.T, cfg inbox.HTTPConfig) inbox.HandlerConfig {
+	t.Helper()
+	h, err := inbox.NewHTTPHandler(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inbox.HandlerConfig{Handler: h, HoldUnknown: true, Timeout: 10 * time.Second}
+}
+
+func TestHTTPHandler_HandsTheCallbackOver(t *testing.T) {
+	var got *http.Request
+	var body string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		got, body = r, string(b)
+		w.WriteHeader(202)
+	}))
+	defer srv.Close()
+	r := row(2)
+	r.Event, r.TraceParent = "finish ü%", "00-parent"
+	r.Meta = []byte(`{"method":"POST","path":"/in/rcs","query":"a=1","header":{` +
+		`"Content-Type":["application/json; charset=utf-8"],"X-Sig":["s1","s2"],` +
+		`"X-Latin":[{"base64":"6Q=="}],"Connection":["keep-alive, x-hop"],"X-Hop":["1"],` +
+		`"Keep-Alive":["1"],"Te":["x"],"Upgrade":["h2c"],"Transfer-Encoding":["chunked"],` +
+		`"Content-Length":["3"],"Host":["evil"],"Expect":["100-continue"],` +
+		`"X-Own":["theirs"],"X-Drop":["1"],"Once-Attempt":["99"],"Once-Other":["1"],` +
+		`"Idempotency-Key":["\"theirs\""],"Traceparent":["theirs"],"User-Agent":["rcs/1"]},` +
+		`"digest":{"Authorization":["hmac:00"]}}`)
+	cfg := httpHandler(t, inbox.HTTPConfig{
+		URL: srv.URL + "/work?x=1", Drop: []string{"x-drop"},
+		Header: http.Header{"x-own": {"ours"}, "Authorization": {"Bearer ours"}},
+	})
+	s := inbox.Attempt(t.Context(), cfg, r)
+	if s.State != queue.Done || s.Commit != nil {
+		t.Fatalf("settlement %+v", s)
+	}
+	want := map[string]string{
+		"Content-Type": "application/json; charset=utf-8", "X-Sig": "s1|s2", "X-Latin": "\xe9",
+		"X-Own": "ours", "Authorization": "Bearer ours", "Once-Attempt": "2",
+		"Once-Source": "rcs", "Once-Event": "finish%20%C3%BC%25", "Traceparent": "00-parent",
+		"Idempotency-Key": `"04000000000000000000000000"`, "User-Agent": "rcs/1",
+		"Content-Length": "25", "Accept-Encoding": "gzip",
+	}
+	for name, values := range got.Header {
+		if text := strings.Join(values, "|"); text != want[name] {
+			t.Errorf("header %s: %q, want %q", name, text, want[name])
+		}
+		delete(want, name)
+	}
+	if len(want) != 0 || got.Method != "POST" || got.URL.String() != "/work?x=1" ||
+		body != string(row(1).Body) || !strings.HasPrefix(got.Host, "127.0.0.1") {
+		t.Errorf("missing %v; %s %s %q for %s", want, got.Method, got.URL, body, got.Host)
+	}
+}
+
+func TestHTTPHandler_FollowsTheTable(t *testing.T) {
+	var status atomic.Int64
+	var hits atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		hits.Add(1)
+		w.Header().Set("Location", "/elsewhere")
+		if status.Load() == 429 {
+			w.Header().Set("Retry-After", "7")
+		}
+		if status.Load() == 503 {
+			w.Header().Set("Retry-After", "86400")
+		}
+		w.WriteHeader(int(status.Load()))
+	}))
+	defer srv.Close()
+	cfg := httpHandler(t, inbox.HTTPConfig{
+		URL: srv.URL, PauseFor: time.Hour, RetryCap: time.Minute,
+	})
+	for code, want := range map[int]struct {
+		state queue.State
+		wait  time.Duration // 0: any backoff
+	}{
+		200: {queue.Done, 0}, 204: {queue.Done, 0}, 302: {queue.Dead, 0}, 307: {queue.Dead, 0},
+		400: {queue.Dead, 0}, 401: {queue.Pending, time.Hour}, 403: {queue.Pending, time.Hour},
+		404: {queue.Dead, 0}, 409: {queue.Pending, 0}, 429: {queue.Pending, 7 * time.Second},
+		500: {queue.Pending, 0}, 501: {queue.Dead, 0}, 503: {queue.Pending, time.Minute},
+	} {
+		status.Store(int64(code))
+		hits.Store(0)
+		s := inbox.Attempt(t.Context(), cfg, row(1))
+		if s.State != want.state || want.wait != 0 && s.RetryIn != want.wait || hits.Load() != 1 {
+			t.Errorf("%d: %+v, %d requests", code, s, hits.Load())
+		}
+	}
+}
+
+func TestHTTPHandler_RefusedConnectionIsNotUnknown(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+	cfg := httpHandler(t, inbox.HTTPConfig{URL: "http://user:secret@" + ln.Addr().String()})
+	s := inbox.Attempt(t.Context(), cfg, row(1))
+	if s.State != queue.Pending || s.RetryIn <= 0 || strings.Contains(s.Error, "secret") {
+		t.Errorf("settlement %+v", s)
+	}
+}
+
+func TestHTTPHandler_TimeoutAfterSendingIsUnknown(t *testing.T) {
+	release := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		<-release
+	}))
+	defer srv.Close()
+	defer close(release)
+	cfg := httpHandler(t, inbox.HTTPConfig{URL: srv.URL})
+	cfg.Timeout = 50 * time.Millisecond
+	if s := inbox.Attempt(t.Context(), cfg, row(1)); s.State != queue.Held {
+		t.Errorf("settlement %+v", s)
+	}
+}
+
+// A service that takes the second request of a kept-alive connection and closes without an answer.
+func TestP01_RequestIsSentOncePerAttempt(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	var seen atomic.Int64
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				first, buf := true, bufio.NewReader(conn)
+				for {
+					req, err := http.ReadRequest(buf)
+					if err != nil {
+						return
+					}
+					_, _ = io.Copy(io.Discard, req.Body)
+					seen.Add(1)
+					if !first {
+						return
+					}
+					first = false
+					_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+				}
+			}()
+		}
+	}()
+	for name, body := range map[string]string{"body": "{}", "empty body": ""} {
+		seen.Store(0)
+		cfg := httpHandler(t, inbox.HTTPConfig{URL: "http://" + ln.Addr().String()})
+		r := row(1)
+		r.Body = []byte(body)
+		if s := inbox.Attempt(t.Context(), cfg, r); s.State != queue.Done {
+			t.Fatalf("%s: first settlement %+v", name, s)
+		}
+		if s := inbox.Attempt(t.Context(), cfg, r); s.State != queue.Held || seen.Load() != 2 {
+			t.Errorf("%s: second settlement %+v, %d requests seen", name, s, seen.Load())
+		}
+	}
+}
+
+func TestNewHTTPHandler_RefusesOtherURLs(t *testing.T) {
+	for _, u := range []string{"", "/x", "ftp://h", "http://", "http://u:secret@h:port/", "h:80"} {
+		_, err := inbox.NewHTTPHandler(inbox.HTTPConfig{URL: u})
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", u, err)
+		}
+	}
+}
