@@ -23,11 +23,9 @@ func (s *Store) Append(ctx context.Context, arrivals []queue.Arrival) ([]queue.R
 	if err := checkArrivals(arrivals); err != nil {
 		return nil, err
 	}
-	if len(arrivals) == 1 {
+	if len(arrivals) == 1 && s.notes.len() < maxNotes { // else it waits for its turn at the writer
 		if seq, ok := s.known.get(arrivals[0].Identity, arrivals[0].Fingerprint); ok {
-			if err := s.noteDuplicate(seq, &arrivals[0]); err != nil {
-				return nil, err
-			}
+			s.notes.add(seq, s.clock.now(), arrivals[0].Peer)
 			return []queue.Receipt{{Outcome: queue.Duplicate, Seq: seq}}, nil
 		}
 	}

@@ -1,11 +1,9 @@
 package oncesqlite
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
-	"github.com/oncekit/once"
 	"github.com/oncekit/once/queue"
 )
 
@@ -13,7 +11,8 @@ import (
 const (
 	// keptArrivals: of very many arrivals so many first and so many last ones are kept.
 	keptArrivals = 20
-	// maxNotes bounds the rows with repeats that are not written yet.
+	// maxNotes bounds the rows with repeats that are not written yet; past it a repeat is answered
+	// by the writer, which writes them.
 	maxNotes = 8192
 	// notesDelay is how long a repeat may wait until it is counted in the file.
 	notesDelay = 250 * time.Millisecond
@@ -95,15 +94,6 @@ func (n *notes) take(limit int) []*note {
 		n.since = 0
 	}
 	return out
-}
-
-// noteDuplicate counts a duplicate that was answered from memory.
-func (s *Store) noteDuplicate(seq int64, a *queue.Arrival) error {
-	if s.notes.len() >= maxNotes {
-		return fmt.Errorf("too many repeats wait to be counted: %w", once.ErrUnavailable)
-	}
-	s.notes.add(seq, s.clock.now(), a.Peer)
-	return nil
 }
 
 // flush writes what came in, up to limit rows.

@@ -62,7 +62,7 @@ func (l *lane) take(ctx, hard context.Context, tries *sync.WaitGroup) {
 	bell, storeFailures := l.d.bell(l.w.Lane), 0
 	for ctx.Err() == nil {
 		free, probing := l.room()
-		if free == 0 || l.w.Open != nil && !l.w.Open() {
+		if free <= 0 || l.w.Open != nil && !l.w.Open() {
 			l.wait(ctx, bell, l.d.cfg.Poll)
 			continue
 		}
