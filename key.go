@@ -41,7 +41,8 @@ type decimalText interface{ DecimalText() string }
 
 // KeyOf makes a key of values as they come from decoded JSON, CEL or Go code: string, bool, the
 // integer types, float32, float64, and types with a method DecimalText() string that returns a
-// JSON number. A float counts as its shortest decimal form. Anything else, nil and the empty text are refused with a *[KeyError].
+// JSON number. A float counts as its shortest decimal form. Anything else, nil and the empty text
+// are refused with a *[KeyError].
 func KeyOf(values ...any) (Key, error) {
 	key := make(Key, len(values))
 	for i, v := range values {

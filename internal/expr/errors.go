@@ -135,7 +135,9 @@ func cleanEval(msg string) string {
 			return known.text
 		}
 	}
-	for _, own := range []string{"the result ", "the text that replace", "this number has no exact "} {
+	for _, own := range []string{
+		"the result ", "the text that replace", "this number has no exact ",
+	} {
 		if strings.HasPrefix(msg, own) {
 			return msg
 		}

@@ -68,7 +68,8 @@ func TestTemplateMissingFieldIsAnErrorButInReplies(t *testing.T) {
 		err.Error() != "body.data.lane: no such field" {
 		t.Errorf("elsewhere: %v", err)
 	}
-	object, err := env.CompileTemplate("a${body.data}b", all, expr.TemplateOptions{MissingEmpty: true})
+	lenient := expr.TemplateOptions{MissingEmpty: true}
+	object, err := env.CompileTemplate("a${body.data}b", all, lenient)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,8 @@ func TestTemplateRefuses(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"error", "body", "task-stands-still", "Success", "try again", "a.b", "https://x.example/body.x",
+		"error", "body", "task-stands-still", "Success", "try again", "a.b",
+		"https://x.example/body.x",
 		"task.done or not", "1.5", "v1.body", "see body.x", "system.task", "'body.x'",
 	} {
 		if _, err := env.CompileTemplate(text, all, expr.TemplateOptions{}); err != nil {
@@ -189,7 +191,7 @@ func TestRobotExampleCompilesAndEvaluates(t *testing.T) {
 		{"station/${task.?station}", expr.Body | expr.Task, "station/"},
 		{"${body.?data.?seq}", expr.Body | expr.Task, int64(5)},
 		{"${effect.id}", expr.Task | expr.Effect, "e1"},
-		{"roadway/${resource.name}/unlock", expr.Resource | expr.Task | expr.Effect, "roadway/R7/unlock"},
+		{"roadway/${resource.name}/unlock", expr.Resource | expr.Effect, "roadway/R7/unlock"},
 		{"station/${resource.name}/release", expr.Resource | expr.Effect, "station/R7/release"},
 		{"${resource.fence}", expr.Resource | expr.Effect, int64(3)},
 		{"Success", expr.Body, "Success"},

@@ -2,6 +2,6 @@
 //
 // A value is one of: nil, bool, string, int64, uint64 (only above the largest int64), float64
 // (only if the decimal literal is exactly that double and at most 17 digits long), [Number] (any
-// other number, kept as its literal), []any, map[string]any. Values are never changed after they were made and may be read
-// by many goroutines.
+// other number, kept as its literal), []any, map[string]any. Values are never changed after they
+// were made and may be read by many goroutines.
 package value
