@@ -103,7 +103,8 @@ func TestKeyRefuses(t *testing.T) {
 	if p, err := once.PartOf("x"); err != nil || p.Kind() != once.PartText || p.String() != "x" {
 		t.Errorf("PartOf(x) = %v, %v", p, err)
 	}
-	if _, err := once.Identify(once.NoScope(), once.Key{{}}); !errors.Is(err, once.ErrKeyIncomplete) {
+	_, err := once.Identify(once.NoScope(), once.Key{{}})
+	if !errors.Is(err, once.ErrKeyIncomplete) {
 		t.Errorf("a zero part is identified: %v", err)
 	}
 }
@@ -219,7 +220,9 @@ func TestFingerprintText(t *testing.T) {
 	if zero, err := once.ParseFingerprint(""); err != nil || !zero.IsZero() || zero.String() != "" {
 		t.Errorf("the zero fingerprint: %v, %v", zero, err)
 	}
-	for _, bad := range []string{"1", "0:" + empty[2:], "256:" + empty[2:], "1:00", empty + "0", ":"} {
+	for _, bad := range []string{
+		"1", "0:" + empty[2:], "256:" + empty[2:], "1:00", empty + "0", ":",
+	} {
 		if _, err := once.ParseFingerprint(bad); err == nil {
 			t.Errorf("ParseFingerprint(%q) passes", bad)
 		}

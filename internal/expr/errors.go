@@ -2,6 +2,7 @@ package expr
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
 )
@@ -39,14 +40,15 @@ const maxMessage = 240
 func compileError(iss *cel.Issues, text string, allowed VarSet, pos Position) *CompileError {
 	first := iss.Errors()[0]
 	offset := 0
+	above := first.Location.Line() - 1 // lines are counted from 1, columns from 0
 	for line := range strings.Lines(text) {
-		if first.Location.Line() <= 1 {
+		if above <= 0 {
 			break
 		}
-		first.Location = nextLine{first.Location}
-		offset += len([]rune(line))
+		above--
+		offset += utf8.RuneCountInString(line)
 	}
-	size := len([]rune(text))
+	size := utf8.RuneCountInString(text)
 	offset = min(offset+max(first.Location.Column(), 0), size)
 	msg := cleanCompile(first.Message, allowed)
 	if offset == size && strings.HasPrefix(msg, "unexpected ") {
@@ -56,17 +58,6 @@ func compileError(iss *cel.Issues, text string, allowed VarSet, pos Position) *C
 }
 
 const tooShort = "the expression ends too early"
-
-// nextLine is a location one line nearer to the first.
-type nextLine struct {
-	location interface {
-		Line() int
-		Column() int
-	}
-}
-
-func (n nextLine) Line() int   { return n.location.Line() - 1 }
-func (n nextLine) Column() int { return n.location.Column() }
 
 // cleanCompile says in our words what CEL and its parser say in theirs.
 func cleanCompile(msg string, allowed VarSet) string {

@@ -143,14 +143,15 @@ func TestTreeEval(t *testing.T) {
 }
 
 func TestTreeErrorsLeadToThePlace(t *testing.T) {
+	type object = map[string]any
 	env := newEnv(t)
 	for _, c := range []struct {
 		tree any
 		path []any
 		msg  string
 	}{
-		{map[string]any{"a": []any{"x", map[string]any{"b": "${"}}}, []any{"a", 1, "b"}, "not closed"},
-		{map[string]any{"a": map[string]any{"text": 3}}, []any{"a", "text"}, "marks a literal text"},
+		{object{"a": []any{"x", object{"b": "${"}}}, []any{"a", 1, "b"}, "not closed"},
+		{object{"a": object{"text": 3}}, []any{"a", "text"}, "marks a literal text"},
 		{[]any{struct{}{}}, []any{0}, "is no value"},
 		{"${task.id}", nil, "doesn't exist here"},
 	} {
@@ -229,7 +230,8 @@ func TestRobotExampleCompilesAndEvaluates(t *testing.T) {
 func FuzzTemplate(f *testing.F) {
 	for _, s := range []string{
 		"${body.n}", "a${'}'}$${", "${{'a':{}}}", "${r'\\'}", "${body.?a.orValue(\"\"\"}\"\"\")}",
-		"${body.items.map(i, i.t)}", "${", "${'größe' + task.id}", "${body.huge < 1} // }", "body.x",
+		"${body.items.map(i, i.t)}", "${", "${'größe' + task.id}", "${body.huge < 1} // }",
+		"body.x",
 		"${timestamp('x')}", "${has(body.a.b)}", "${header['A']}", "${\n\n1 +}",
 	} {
 		f.Add(s)
