@@ -144,7 +144,7 @@ func (w *work) settle(next queue.Task, gained bool) queue.Settlement {
 	if w.old.Version == 0 {
 		from = ""
 	}
-	if from != next.State || gained || w.resourcesMayDiffer(next) {
+	if from != next.State || gained || len(w.ev.Acquire) > 0 || w.resourcesMayDiffer(next) {
 		w.wakes = append([]queue.Wake{{Wait: queue.WaitTask(w.flow, w.task)}}, w.wakes...)
 	}
 	s := w.changes()
@@ -156,7 +156,8 @@ func (w *work) settle(next queue.Task, gained bool) queue.Settlement {
 }
 
 // resourcesMayDiffer reports whether a callback of the task that waits for a resource might want
-// another one now. Robots report their progress all the time; that alone must not wake anybody.
+// another one now, or none. Robots report their progress all the time; that alone must not wake
+// anybody. (A second callback of the same event, which this one makes stale, is woken in any case.)
 func (w *work) resourcesMayDiffer(next queue.Task) bool {
 	for name, v := range next.Fields {
 		if w.plan.reads != nil && !w.plan.reads[name] {

@@ -103,7 +103,8 @@ type plan struct {
 	starts map[string]bool
 	// reach holds for each state the states that can follow it over one or more transitions.
 	reach map[string]map[string]bool
-	// reads are the fields that a waiting callback's resources depend on; nil: any.
+	// reads are the fields that decide what a callback waiting for a resource comes to: those that
+	// name the resource, and its `max`; nil: any.
 	reads map[string]bool
 }
 
@@ -126,6 +127,9 @@ func newPlan(m *Machine) *plan {
 			continue
 		}
 		maps.Copy(p.reads, set(ev.AcquireReads))
+		for _, f := range ev.Max {
+			p.reads[f.Name] = true
+		}
 	}
 	return p
 }

@@ -28,6 +28,7 @@ type model struct {
 	limits    map[int64]time.Time
 	applied   map[string]int64 // done callbacks by flow, task and event
 	messages  map[int64]Message
+	handed    int // wakes of the first waiter of a resource that found one
 }
 
 func newModel(t testing.TB, machines []*Machine, kinds []ResourceKind) *model {
@@ -218,6 +219,7 @@ func (m *model) wake(w queue.Wake) {
 			delete(m.limits, r.Seq)
 		}
 		if w.First {
+			m.handed++
 			return
 		}
 	}
