@@ -27,7 +27,7 @@ func (rc *Receiver) appendMeta(b []byte, r *http.Request, denied map[string]bool
 			b = append(b, ',')
 		}
 		first = false
-		b = append(appendText(b, name), ":["...)
+		b = append(appendName(b, name), ":["...)
 		for i, value := range values {
 			if i > 0 {
 				b = append(b, ',')
@@ -66,7 +66,7 @@ func (rc *Receiver) appendDigests(b []byte, h http.Header, denied map[string]boo
 			b = append(b, ',')
 		}
 		first = false
-		b = append(appendText(b, name), ":["...)
+		b = append(appendName(b, name), ":["...)
 		for i, value := range values {
 			if i > 0 {
 				b = append(b, ',')
@@ -92,6 +92,12 @@ func (rc *Receiver) ringMeta(r *http.Request, denied map[string]bool) []byte {
 		return nil
 	}
 	return b
+}
+
+// appendName appends the name of a header. Servers of net/http let only ASCII through; others may
+// not, and the name of a member must be a text.
+func appendName(b []byte, name string) []byte {
+	return appendText(b, strings.ToValidUTF8(name, "\uFFFD"))
 }
 
 // appendText appends a JSON string. A text that isn't valid UTF-8 becomes {"base64":"…"}, so that

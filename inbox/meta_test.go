@@ -119,6 +119,7 @@ func FuzzReceiver_AlwaysAnswers(f *testing.F) {
 	f.Add("POST", "/in/rcs", "application/json", "a=1", "X-A", "v", []byte(finishFE), int64(72))
 	f.Add("POST", "/in/headed", "", "", "X-Request-Id", "k", []byte("{}"), int64(-1))
 	f.Add("GET", "//in/rcs", "text/plain", ";", "Authorization", "\xe9", []byte("\x00"), int64(9))
+	f.Add("POST", "/in/rcs", "", "", "X-\xe9", "", []byte(finishFE), int64(-1))
 	f.Add("POST", "/in/rcs", "a/b+json", "%", "A", "", []byte("\xef\xbb\xbf[1e999999]"), int64(0))
 	f.Fuzz(func(t *testing.T, method, path, kind, query, name, value string, body []byte,
 		length int64) {
