@@ -95,6 +95,9 @@ func (t *txn) stepRow(row *stored, r queue.StepRequest) error {
 		if err != nil {
 			return err
 		}
+		if r.Settled != nil {
+			t.after = append(t.after, func() { r.Settled(row.Row, set) })
+		}
 		return t.settleRow(row, set)
 	})
 	if err == nil || storeFault(err) {

@@ -53,8 +53,6 @@ type Config struct {
 	// Observe is told of each try that was settled. It is called by many goroutines at once.
 	// Default: nobody is told.
 	Observe func(Row, Settlement, time.Duration)
-	// Stepped is told of each Step that settled rows. Default: nobody is told.
-	Stepped func(lane string, s Stepped)
 }
 
 func (c Config) withDefaults() Config {
@@ -72,9 +70,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Observe == nil {
 		c.Observe = func(Row, Settlement, time.Duration) {}
-	}
-	if c.Stepped == nil {
-		c.Stepped = func(string, Stepped) {}
 	}
 	return c
 }
@@ -176,9 +171,6 @@ func (d *Dispatcher) step(ctx context.Context, s Stepping) {
 			wait = min(wait, max(time.Until(done.NextAt), 0))
 		}
 		failures = 0
-		if done.Rows > 0 {
-			d.cfg.Stepped(s.Lane, done)
-		}
 		if wait > 0 {
 			pause(ctx, bell, wait)
 		}

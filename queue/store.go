@@ -90,6 +90,8 @@ type StepRequest struct {
 	// Overdue returns what a task that stood still too long causes. State and Grant of the
 	// settlement are ignored.
 	Overdue func(View, Task) (Settlement, error)
+	// Settled, if set, is told of each row that was settled, once that is durable.
+	Settled func(Row, Settlement)
 }
 
 // Stepped is what a Step did.
