@@ -12,10 +12,10 @@ import (
 	"github.com/oncekit/once/queue"
 )
 
-// Attempt makes one try of an effect and returns what has to become of its row. It takes no longer
-// than the destination's timeout. A row that has expired is not sent; one whose destination is away
-// or paused, or that was not begun when ctx ended, is given back uncounted. A sender that panics is
-// logged, and its try counts as unknown. Safe for concurrent use.
+// Attempt makes one try of an effect and returns what has to become of its row. It takes no
+// longer than the destination's timeout. A row that has expired is not sent; one whose
+// destination is away or paused, or that was not begun when ctx ended, is given back uncounted. A
+// sender that panics is logged, and its try counts as unknown. Safe for concurrent use.
 func Attempt(ctx context.Context, d *Destination, row queue.Row) queue.Settlement {
 	if s, ok := expired(row, time.Now()); ok {
 		return s
@@ -39,8 +39,8 @@ func Attempt(ctx context.Context, d *Destination, row queue.Row) queue.Settlemen
 	return Settle(d, row, err, rand.Int64N)
 }
 
-// neverSent reports whether a try that is known to have had no effect failed for a reason that says
-// nothing about the row: the connection was away, or we are stopping.
+// neverSent reports whether a try that is known to have had no effect failed for a reason that
+// says nothing about the row: the connection was away, or we are stopping.
 func neverSent(ctx context.Context, err error) bool {
 	if errors.Is(err, ErrNotConnected) {
 		return true

@@ -43,9 +43,9 @@ type Runner interface {
 	Run(ctx context.Context) error
 }
 
-// Gate is a Sender that knows when it can't send. While Open returns false no row is taken, so a row
-// that was never tried is never counted as a failure. Changed is signalled after each change. A gate
-// that closes between Open and Send returns a failure that wraps ErrNotConnected.
+// Gate is a Sender that knows when it can't send. While Open returns false no row is taken, so a
+// row that was never tried is never counted as a failure. Changed is signalled after each change.
+// A gate that closes between Open and Send returns a failure that wraps ErrNotConnected.
 type Gate interface {
 	Open() bool
 	Changed() <-chan struct{}
@@ -86,8 +86,8 @@ func (f *Failure) Error() string { return f.Err.Error() }
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Destination is where effects go to. Its fields are set before its first use and not changed after;
-// its methods are safe for concurrent use. It must not be copied.
+// Destination is where effects go to. Its fields are set before its first use and not changed
+// after; its methods are safe for concurrent use. It must not be copied.
 type Destination struct {
 	Name   string
 	Sender Sender

@@ -73,8 +73,8 @@ func (d *Destination) Limit() int {
 	return 0
 }
 
-// Changed returns a channel that receives a value after Open may have changed. Each call returns the
-// same channel; it is never closed. Changes of the sender are told only while Run runs.
+// Changed returns a channel that receives a value after Open may have changed. Each call returns
+// the same channel; it is never closed. Changes of the sender are told only while Run runs.
 func (d *Destination) Changed() <-chan struct{} {
 	d.gate.mu.Lock()
 	defer d.gate.mu.Unlock()

@@ -126,8 +126,9 @@ func (h *HTTP) Close() error {
 	return nil
 }
 
-// Send makes one request. Its failures are *Failure: what the response's status says, or, without a
-// response, Transient if no byte of the request was handed to the network and Unknown if one was.
+// Send makes one request. Its failures are *Failure: what the response's status says, or, without
+// a response, Transient if no byte of the request was handed to the network and Unknown if one
+// was.
 func (h *HTTP) Send(ctx context.Context, m Message) error {
 	if f := h.try(ctx, m); f != nil {
 		return f
@@ -168,8 +169,8 @@ func (h *HTTP) try(ctx context.Context, m Message) *Failure {
 
 // request builds the request. Its body is never nil-or-replayable: net/http sends a POST a second
 // time by itself when Idempotency-Key is set, the connection was reused, and the body can be had
-// again. A body without GetBody prevents it; a request without a body goes over a connection of its
-// own, because an empty body that isn't nil would be sent as chunks.
+// again. A body without GetBody prevents it; a request without a body goes over a connection of
+// its own, because an empty body that isn't nil would be sent as chunks.
 func (h *HTTP) request(ctx context.Context, m Message) (*http.Request, *Failure) {
 	u, err := h.url(m.Meta.Path)
 	if err != nil {

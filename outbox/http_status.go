@@ -26,8 +26,8 @@ func (h *HTTP) classify(resp *http.Response, text string) *Failure {
 	return f
 }
 
-// classOfStatus is the table from status to class; 0 is done. A conflict is transient: an idempotent
-// destination answers it while it is still at work on an earlier try.
+// classOfStatus is the table from status to class; 0 is done. A conflict is transient: an
+// idempotent destination answers it while it is still at work on an earlier try.
 func classOfStatus(status int) Class {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly,

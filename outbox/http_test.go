@@ -64,7 +64,8 @@ func TestHTTPSendsTheMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := sink.Requests()[0]
-	if got.Method != "PUT" || got.URI != "/api/tasks/T%2F1?site=1&x=y" || string(got.Body) != `{"a":1}` {
+	if got.Method != "PUT" || got.URI != "/api/tasks/T%2F1?site=1&x=y" ||
+		string(got.Body) != `{"a":1}` {
 		t.Errorf("got %s %s %s", got.Method, got.URI, got.Body)
 	}
 	for name, want := range map[string]string{
@@ -88,7 +89,8 @@ func TestHTTPSendsAnEmptyMessageAndTheBasicLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := sink.Requests()[0]
-	if got.Method != "POST" || got.URI != "/" || len(got.Body) != 0 || got.Header["Content-Type"] != nil {
+	if got.Method != "POST" || got.URI != "/" || len(got.Body) != 0 ||
+		got.Header["Content-Type"] != nil {
 		t.Errorf("got %+v", got)
 	}
 	// The example of RFC 7617, section 2.
@@ -132,9 +134,11 @@ func TestD12_StatusDecidesWhatBecomesOfTheRow(t *testing.T) {
 func TestHTTPTellsWhatTheDestinationSaid(t *testing.T) {
 	sink := testserver.NewHTTPSink(t)
 	h := newTestHTTP(t, HTTPConfig{URL: sink.URL()})
-	sink.Script(testserver.Answer{Status: 422, Body: "no such\x00\x1b[2J\n task " + strings.Repeat("é", 1<<20)})
+	body := "no such\x00\x1b[2J\n task " + strings.Repeat("é", 1<<20)
+	sink.Script(testserver.Answer{Status: 422, Body: body})
 	err := h.Send(t.Context(), Message{ID: "a", Payload: []byte("x")})
-	want := "destination answered 422 Unprocessable Entity: no such [2J task " + strings.Repeat("é", 181) + "…"
+	want := "destination answered 422 Unprocessable Entity: no such [2J task " +
+		strings.Repeat("é", 181) + "…"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %q", err)
 	}
@@ -163,7 +167,9 @@ func TestRetryAfterIsReadAndCapped(t *testing.T) {
 }
 
 func FuzzRetryAfter(f *testing.F) {
-	for _, s := range []string{"1", "9223372036854775808", "Wed, 02 Jan 2030 03:04:35 GMT", "-1", "٣"} {
+	for _, s := range []string{
+		"1", "9223372036854775808", "Wed, 02 Jan 2030 03:04:35 GMT", "-1", "٣",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -395,9 +401,11 @@ func TestHTTPMessageThatNoRequestCanCarryIsPermanent(t *testing.T) {
 func TestHTTPConfigurationIsChecked(t *testing.T) {
 	for name, cfg := range map[string]HTTPConfig{
 		"no URL": {}, "other scheme": {URL: "ftp://h"}, "no host": {URL: "http:///x"},
-		"login in the URL": {URL: "http://u:secret@h"}, "two logins": {URL: "http://h", Bearer: "a", User: "b"},
-		"method": {URL: "http://h", Method: "TRACE"}, "token": {URL: "http://h", Bearer: "a\nb"},
-		"header": {URL: "http://h", Header: map[string]string{"Host": "x"}}, "fragment": {URL: "http://h#x"},
+		"login in the URL": {URL: "http://u:secret@h"},
+		"two logins":       {URL: "http://h", Bearer: "a", User: "b"},
+		"method":           {URL: "http://h", Method: "TRACE"}, "token": {URL: "http://h", Bearer: "a\nb"},
+		"header":   {URL: "http://h", Header: map[string]string{"Host": "x"}},
+		"fragment": {URL: "http://h#x"},
 	} {
 		_, err := NewHTTP(cfg)
 		if err == nil {
@@ -416,9 +424,10 @@ func TestHTTPTrustsItsOwnAuthorityAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	clients := make(chan int, 10)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	handler := func(_ http.ResponseWriter, r *http.Request) {
 		clients <- len(r.TLS.PeerCertificates)
-	}))
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(handler))
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// newTransport makes a transport of which each connection tells whether anything was written to it.
-// It speaks HTTP/1.1 alone: one request at a time on a connection, so that is a request's own answer.
+// newTransport makes a transport of which each connection tells whether anything was written to
+// it. It speaks HTTP/1.1 alone: one request at a time on a connection, so that is a request's own
+// answer.
 func newTransport(cfg HTTPConfig) *http.Transport {
 	dialer := &net.Dialer{Timeout: cfg.DialTimeout}
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -57,7 +58,8 @@ type countedConn struct {
 	written atomic.Int64
 }
 
-// Write counts what was taken, also of a write that failed. While it runs everything counts as taken.
+// Write counts what was taken, also of a write that failed. While it runs everything counts as
+// taken.
 func (c *countedConn) Write(b []byte) (int, error) {
 	c.written.Add(int64(len(b)))
 	n, err := c.Conn.Write(b)

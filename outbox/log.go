@@ -98,8 +98,8 @@ func (l *Log) payload(p []byte) string {
 	return fmt.Sprintf("%s… (%d bytes)", showText(string(cut)), len(p))
 }
 
-// showText returns s as it is, or quoted when it holds anything that could move the cursor or break
-// the line.
+// showText returns s as it is, or quoted when it holds anything that could move the cursor or
+// break the line.
 func showText(s string) string {
 	for _, r := range s {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

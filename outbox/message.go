@@ -15,8 +15,8 @@ import (
 // known not to have been sent. Such a try is not counted.
 var ErrNotConnected = errors.New("not connected")
 
-// NewMessage makes a sender's message of an effect's row. The error says that what is stored beside
-// the payload can't be read; the same row never succeeds.
+// NewMessage makes a sender's message of an effect's row. The error says that what is stored
+// beside the payload can't be read; the same row never succeeds.
 func NewMessage(row queue.Row) (Message, error) {
 	var meta Meta
 	if len(row.Meta) > 0 {

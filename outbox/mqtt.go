@@ -61,8 +61,8 @@ type MQTTConfig struct {
 
 // MQTT is a Sender that publishes messages to a broker over one connection, which Run keeps. The
 // broker's session ends with the connection: the outbox is the memory, and nothing is sent again
-// behind its back. MQTT 5 carries the message's id as user property Idempotency-Key; MQTT 3.1.1 has
-// no place for it but the payload. Safe for concurrent use.
+// behind its back. MQTT 5 carries the message's id as user property Idempotency-Key; MQTT 3.1.1
+// has no place for it but the payload. Safe for concurrent use.
 type MQTT struct {
 	cfg      MQTTConfig
 	url      *url.URL
@@ -177,9 +177,8 @@ func brokerURL(s string) (*url.URL, error) {
 
 // Open reports whether the broker is connected.
 func (q *MQTT) Open() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.link != nil
+	l, _ := q.current()
+	return l != nil
 }
 
 // Changed is signalled after a connection was made or lost.
@@ -187,22 +186,29 @@ func (q *MQTT) Changed() <-chan struct{} { return q.changed }
 
 // Err says why the broker is not connected; nil: it is.
 func (q *MQTT) Err() error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.err
+	_, err := q.current()
+	return err
 }
 
-// Send publishes a message and waits for the broker's acknowledgement. Its failures are *Failure. A
-// connection that goes before the acknowledgement gives Unknown at once. When ctx ends first, that
-// is Unknown too, and the connection is made anew: what is unanswered would count against the
-// broker's Receive Maximum for ever.
+// current returns the link, or why there is none.
+func (q *MQTT) current() (*link, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.link != nil && q.link.ctx.Err() != nil { // Run has not noticed yet
+		return nil, context.Cause(q.link.ctx)
+	}
+	return q.link, q.err
+}
+
+// Send publishes a message and waits for the broker's acknowledgement. Its failures are *Failure.
+// A connection that goes before the acknowledgement gives Unknown at once. When ctx ends first,
+// that is Unknown too, and the connection is made anew: what is unanswered would count against
+// the broker's Receive Maximum for ever.
 func (q *MQTT) Send(ctx context.Context, m Message) error {
 	if f := q.check(m); f != nil {
 		return f
 	}
-	q.mu.Lock()
-	l, err := q.link, q.err
-	q.mu.Unlock()
+	l, err := q.current()
 	if l == nil {
 		return failf(Transient, "publish: %w: %w", ErrNotConnected, err)
 	}

@@ -39,9 +39,9 @@ func (p *packet3) size() int {
 	return withHeader(rest)
 }
 
-// connect3 logs in over the link's connection. The library's client lives as long as the connection
-// and doesn't reconnect by itself: it would send again what we have long settled, and let its
-// tokens wait meanwhile.
+// connect3 logs in over the link's connection. The library's client lives as long as the
+// connection and doesn't reconnect by itself: it would send again what we have long settled, and
+// let its tokens wait meanwhile.
 func (q *MQTT) connect3(ctx context.Context, l *link) error {
 	scheme := "tcp"
 	if q.url.Scheme == "mqtts" {

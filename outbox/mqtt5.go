@@ -38,8 +38,8 @@ type client5 struct {
 	cfg  *MQTTConfig
 }
 
-// connect5 logs in over the link's connection. The library's client lives as long as the connection:
-// its session, and what it has in flight, go with it.
+// connect5 logs in over the link's connection. The library's client lives as long as the
+// connection: its session, and what it has in flight, go with it.
 func (q *MQTT) connect5(ctx context.Context, l *link) error {
 	conn := l.conn
 	if q.url.Scheme == "mqtts" {

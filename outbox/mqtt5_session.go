@@ -14,10 +14,10 @@ import (
 // trackKey is the key of a publish's *track in its context.
 type trackKey struct{}
 
-// session5 is what the MQTT 5 client knows about messages in flight. It is one for a publisher whose
-// session ends with its connection, in place of the library's: that one lets a publish hang when
-// the connection goes, and sends again what we have long settled. How many messages are in flight
-// is bounded by the link.
+// session5 is what the MQTT 5 client knows about messages in flight. It is one for a publisher
+// whose session ends with its connection, in place of the library's: that one lets a publish hang
+// when the connection goes, and sends again what we have long settled. How many messages are in
+// flight is bounded by the link.
 type session5 struct {
 	link *link
 

@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// lasting is how long a connection has to live for the next one to be made without a wait that grows.
+// lasting is how long a connection has to live for the next one to be made without a wait that
+// grows.
 const lasting = 10 * time.Second
 
-// Run keeps the connection until ctx ends, and returns nil then, with nothing left running. It must
-// not be called while it runs.
+// Run keeps the connection until ctx ends, and returns nil then, with nothing left running. It
+// must not be called while it runs.
 func (q *MQTT) Run(ctx context.Context) error {
 	if !q.running.CompareAndSwap(false, true) {
 		return errors.New("run mqtt sender: it runs already")

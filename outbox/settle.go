@@ -18,8 +18,9 @@ const (
 	DefaultRetryCap    = 5 * time.Minute
 )
 
-// notTriedWait is the wait of a row whose try was taken back. It is short, since the gate keeps the
-// row from being taken again too early; it only bounds what a dispatcher that ignores gates costs.
+// notTriedWait is the wait of a row whose try was taken back. It is short, since the gate keeps
+// the row from being taken again too early; it only bounds what a dispatcher that ignores gates
+// costs.
 const notTriedWait = time.Second
 
 // maxErrorChars bounds the reason that is stored with a row.
@@ -29,8 +30,8 @@ const maxErrorChars = 500
 type Rand func(n int64) int64
 
 // Backoff returns the wait before the next try after the attempt-th (counted from 1) has failed:
-// a random one between 0 and base·2^(attempt-1), at most the cap ("full jitter"), so that rows which
-// failed together don't come back together.
+// a random one between 0 and base·2^(attempt-1), at most the cap ("full jitter"), so that rows
+// which failed together don't come back together.
 func (r Retry) Backoff(attempt int, rnd Rand) time.Duration {
 	window, limit := r.base(), r.cap()
 	for i := 1; i < attempt && window < limit; i++ {
@@ -61,8 +62,8 @@ func (r Retry) after(asked time.Duration, rnd Rand) time.Duration {
 	return asked + time.Duration(rnd(int64(asked)/4+1))
 }
 
-// Settle says what has to become of a row after its Send returned err: done, another try, held, or a
-// dead letter. It is a pure function of its arguments; it doesn't pause the destination.
+// Settle says what has to become of a row after its Send returned err: done, another try, held,
+// or a dead letter. It is a pure function of its arguments; it doesn't pause the destination.
 func Settle(d *Destination, row queue.Row, err error, rnd Rand) queue.Settlement {
 	s := queue.Settlement{Grant: row.Grant()}
 	if err == nil {

@@ -28,6 +28,15 @@ func TestSettleSaysWhatBecomesOfARow(t *testing.T) {
 	plain := &Destination{Retry: Retry{Base: time.Second, Cap: 10 * time.Second, Attempts: 6}}
 	asked := &Failure{Class: Transient, RetryAfter: 8 * time.Second, Err: cause}
 	tooLong := &Failure{Class: Transient, RetryAfter: time.Hour, Err: cause}
+	transient, unknown := wrap(Transient), wrap(Unknown)
+	permanent, refused := wrap(Permanent), wrap(Pause)
+	late, zero := context.DeadlineExceeded, &Destination{}
+	const (
+		again  = queue.Pending
+		usedUp = queue.CauseTransient
+		never  = queue.CausePermanent
+		ms     = time.Millisecond
+	)
 	tests := map[string]struct {
 		d       *Destination
 		attempt int
@@ -39,22 +48,22 @@ func TestSettleSaysWhatBecomesOfARow(t *testing.T) {
 		free    bool // not tried
 	}{
 		"acknowledged":              {plain, 1, nil, queue.Done, "", 0, false, false},
-		"first failure":             {plain, 1, wrap(Transient), queue.Pending, "", 500 * time.Millisecond, false, false},
-		"third failure":             {plain, 3, wrap(Transient), queue.Pending, "", 2 * time.Second, false, false},
-		"capped":                    {plain, 5, wrap(Transient), queue.Pending, "", 5 * time.Second, false, false},
-		"last attempt":              {plain, 6, wrap(Transient), queue.Dead, queue.CauseTransient, 0, false, false},
-		"without a limit":           {&Destination{}, 1_000_000, cause, queue.Pending, "", 150 * time.Second, false, false},
-		"asked to wait":             {plain, 1, asked, queue.Pending, "", 9 * time.Second, false, false},
-		"asked to wait too long":    {plain, 1, tooLong, queue.Pending, "", 11250 * time.Millisecond, false, false},
-		"an ordinary error":         {plain, 1, cause, queue.Pending, "", 500 * time.Millisecond, false, false},
-		"permanent":                 {plain, 1, wrap(Permanent), queue.Dead, queue.CausePermanent, 0, false, false},
-		"permanent, blocking":       {hold, 1, wrap(Permanent), queue.Dead, queue.CausePermanent, 0, true, false},
-		"unknown":                   {plain, 1, wrap(Unknown), queue.Pending, "", 500 * time.Millisecond, false, false},
-		"unknown, last attempt":     {plain, 6, wrap(Unknown), queue.Dead, queue.CauseTransient, 0, false, false},
-		"unknown, held":             {hold, 3, wrap(Unknown), queue.Held, "", 0, false, false},
-		"out of time, held":         {hold, 1, context.DeadlineExceeded, queue.Held, "", 0, false, false},
-		"last attempt, blocking":    {hold, 3, wrap(Transient), queue.Dead, queue.CauseTransient, 0, true, false},
-		"refused by the other side": {hold, 3, wrap(Pause), queue.Pending, "", time.Second, false, true},
+		"first failure":             {plain, 1, transient, again, "", 500 * ms, false, false},
+		"third failure":             {plain, 3, transient, again, "", 2000 * ms, false, false},
+		"capped":                    {plain, 5, transient, again, "", 5000 * ms, false, false},
+		"last attempt":              {plain, 6, transient, queue.Dead, usedUp, 0, false, false},
+		"without a limit":           {zero, 1_000_000, cause, again, "", 150_000 * ms, false, false},
+		"asked to wait":             {plain, 1, asked, again, "", 9 * 1000 * ms, false, false},
+		"asked to wait too long":    {plain, 1, tooLong, again, "", 11250 * ms, false, false},
+		"an ordinary error":         {plain, 1, cause, again, "", 500 * ms, false, false},
+		"permanent":                 {plain, 1, permanent, queue.Dead, never, 0, false, false},
+		"permanent, blocking":       {hold, 1, permanent, queue.Dead, never, 0, true, false},
+		"unknown":                   {plain, 1, unknown, again, "", 500 * ms, false, false},
+		"unknown, last attempt":     {plain, 6, unknown, queue.Dead, usedUp, 0, false, false},
+		"unknown, held":             {hold, 3, unknown, queue.Held, "", 0, false, false},
+		"out of time, held":         {hold, 1, late, queue.Held, "", 0, false, false},
+		"last attempt, blocking":    {hold, 3, transient, queue.Dead, usedUp, 0, true, false},
+		"refused by the other side": {hold, 3, refused, again, "", 1000 * ms, false, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -77,6 +86,7 @@ func TestSettleSaysWhatBecomesOfARow(t *testing.T) {
 }
 
 func TestD10_RetriesOfRowsThatFailedTogetherAreSpread(t *testing.T) {
+	asked := &Failure{Class: Transient, RetryAfter: 40 * time.Second, Err: errors.New("busy")}
 	const rows, window = 10_000, 64 // seconds: 500 ms doubled seven times
 	for name, test := range map[string]struct {
 		err  error
@@ -84,7 +94,7 @@ func TestD10_RetriesOfRowsThatFailedTogetherAreSpread(t *testing.T) {
 		span int // seconds
 	}{
 		"backoff":     {errors.New("down"), 0, window},
-		"retry-after": {&Failure{Class: Transient, RetryAfter: 40 * time.Second, Err: errors.New("busy")}, 40, 10},
+		"retry-after": {asked, 40, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(1, 2)).Int64N

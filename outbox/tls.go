@@ -21,8 +21,8 @@ type TLSFiles struct {
 	ServerName string
 }
 
-// Load reads the files once, so that a wrong one is told at the start. The result demands TLS 1.2 or
-// later.
+// Load reads the files once, so that a wrong one is told at the start. The result demands TLS 1.2
+// or later.
 func (f TLSFiles) Load() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
 	if f.CA != "" {
@@ -57,8 +57,9 @@ func (f TLSFiles) Load() (*tls.Config, error) {
 	return c, nil
 }
 
-// handshake makes a TLS connection of conn, which it closes on failure. Without a configuration the
-// system's authorities count; addr gives the server's name where the configuration names none.
+// handshake makes a TLS connection of conn, which it closes on failure. Without a configuration
+// the system's authorities count; addr gives the server's name where the configuration names
+// none.
 func handshake(ctx context.Context, conn net.Conn, c *tls.Config, addr string) (*tls.Conn, error) {
 	if c == nil {
 		c = &tls.Config{MinVersion: tls.VersionTLS12}
