@@ -37,7 +37,7 @@ func TestARuleThatIsBrokenIsFound(t *testing.T) {
 			"a method of a private":  {"p.go", "type t[K any] int\n\nfunc (t[K]) M() {}\n", 0},
 			"a type without doc":     {"p.go", "type T int\n", 1},
 			"a type in a group":      {"p.go", "// Types.\ntype (\n\tT int\n)\n", 1},
-			"an interface's methods": {"p.go", "// I is.\ntype I interface {\n\tM()\n\tN()\n}\n", 2},
+			"an interface's methods": {"p.go", "// I.\ntype I interface {\n\tM()\n\tN()\n}\n", 2},
 			"an interface of one":    {"p.go", "// I is.\ntype I interface {\n\tM()\n}\n", 0},
 			"two constants":          {"p.go", "const (\n\tA = 1\n\tB = 2 // B is.\n)\n", 1},
 			"a group of constants":   {"p.go", "// Letters.\nconst (\n\tA = 1\n\tB = 2\n)\n", 0},

@@ -1,0 +1,118 @@
+package testserver
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// CA is a certificate authority that exists for one test. It signs server certificates for
+// 127.0.0.1 and localhost.
+type CA struct {
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// NewCA makes an authority whose files live in a folder of the test.
+func NewCA(t testing.TB) *CA {
+	t.Helper()
+	ca := &CA{dir: t.TempDir()}
+	template := &x509.Certificate{
+		SerialNumber:          serial(t),
+		Subject:               pkix.Name{CommonName: "once test authority"},
+		NotBefore:             time.Now().Add(-time.Hour),
+		NotAfter:              time.Now().Add(24 * time.Hour),
+		KeyUsage:              x509.KeyUsageCertSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	ca.key = newKey(t)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &ca.key.PublicKey, ca.key)
+	if err != nil {
+		t.Fatalf("sign authority: %v", err)
+	}
+	if ca.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatalf("parse authority: %v", err)
+	}
+	writePEM(t, ca.File(), "CERTIFICATE", der)
+	return ca
+}
+
+// File is the path of the authority's certificate, in PEM.
+func (ca *CA) File() string { return filepath.Join(ca.dir, "ca.pem") }
+
+// Config is a client configuration that trusts this authority and no other.
+func (ca *CA) Config() *tls.Config {
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.cert)
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+}
+
+// Server signs a new server certificate and gives the paths of it and of its key, in PEM.
+func (ca *CA) Server(t testing.TB) (certFile, keyFile string) {
+	t.Helper()
+	key := newKey(t)
+	template := &x509.Certificate{
+		SerialNumber: serial(t),
+		Subject:      pkix.Name{CommonName: "localhost"},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(24 * time.Hour),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:     []string{"localhost"},
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, &key.PublicKey, ca.key)
+	if err != nil {
+		t.Fatalf("sign server certificate: %v", err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatalf("encode server key: %v", err)
+	}
+	name := fmt.Sprintf("server-%x", template.SerialNumber)
+	certFile = filepath.Join(ca.dir, name+".pem")
+	keyFile = filepath.Join(ca.dir, name+".key")
+	writePEM(t, certFile, "CERTIFICATE", der)
+	writePEM(t, keyFile, "PRIVATE KEY", keyDER)
+	return certFile, keyFile
+}
+
+func newKey(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatalf("make key: %v", err)
+	}
+	return key
+}
+
+// serial is a random one: RFC 5280, 4.1.2.2 wants it positive and unique per authority.
+func serial(t testing.TB) *big.Int {
+	t.Helper()
+	n, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil {
+		t.Fatalf("make serial number: %v", err)
+	}
+	return n.Add(n, big.NewInt(1))
+}
+
+func writePEM(t testing.TB, file, kind string, der []byte) {
+	t.Helper()
+	text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatalf("write %s: %v", kind, err)
+	}
+}
