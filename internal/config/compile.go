@@ -83,6 +83,11 @@ func (l *loader) wrong(n *node, what string, err error) {
 		return
 	}
 	n = follow(n, ce.Path)
+	if n.filled {
+		r := "%s: what was filled in doesn't make a right text; expected a text, with ${…} outside"
+		l.add(n.at, r, what)
+		return
+	}
 	l.add(l.src.locate(n, ce.Offset), "%s: %s", what, ce.Msg)
 }
 

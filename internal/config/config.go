@@ -141,6 +141,9 @@ func (l *loader) config(root *node) *Config {
 	r.sources(o)
 	r.gateway(o)
 	r.migrate(o)
+	slices.SortFunc(o.known, func(a, b string) int {
+		return slices.Index(order(), a) - slices.Index(order(), b)
+	})
 	o.close("the file")
 	if !o.has("sources") && !o.has("gateway") {
 		l.add(o.at(), "`sources` is missing; expected at least one, or a `gateway`")
@@ -223,6 +226,5 @@ func (r *reader) addFrom(from string, at place, msg string) {
 		r.add(at, "%s", msg)
 		return
 	}
-	r.all = append(r.all, Problem{File: from, Msg: msg})
+	r.tell(Problem{File: from, Msg: msg})
 }
-

@@ -199,15 +199,26 @@ func (r *reader) url(o *object, schemes ...string) string {
 		return ""
 	}
 	o.out.put("url", r.urlOut(n))
-	if u, err := url.Parse(n.text); err == nil && u.User != nil {
-		r.add(n.at, "url holds a login; expected it in fields of its own")
-		return ""
-	}
-	if msg := checkURL(n.text, schemes...); msg != "" {
-		r.add(n.at, "url %s", msg)
+	if !r.checkURL(n, "url", schemes...) {
 		return ""
 	}
 	return n.text
+}
+
+// checkURL tells a text that is no URL without login.
+func (r *reader) checkURL(n *node, name string, schemes ...string) bool {
+	msg := checkURL(n.text, schemes...)
+	if u, err := url.Parse(n.text); err == nil && u.User != nil {
+		msg = "holds a login; expected it in fields of its own"
+	}
+	switch {
+	case msg == "":
+		return true
+	case n.filled:
+		msg = "is no URL of the right form; expected " + schemes[0] + "://HOST[:PORT]"
+	}
+	r.add(n.at, "%s %s", name, msg)
+	return false
 }
 
 // urlOut shows a URL without its login.

@@ -65,7 +65,10 @@ func (r *reader) flow(key *node, o *object) {
 	early.close("early")
 	m.Busy = r.busy(o)
 	m.Overdue = r.overdue(o, states)
-	m.Retention = o.duration("retention", 0)
+	if m.Retention = o.duration("retention", 0); m.Retention == 0 {
+		// checkFlows writes it, when the retentions of all sources are known.
+		o.out.put("retention", lineOut(formatDuration(defaultRetention)))
+	}
 	s.Block = o.choice("on_dead", "continue", "continue", "block") == "block"
 	o.close(what)
 	r.c.Machines = append(r.c.Machines, m)

@@ -78,9 +78,7 @@ func (r *reader) urlField(o *object, name string) string {
 		return ""
 	}
 	o.out.put(name, r.urlOut(n))
-	if msg := checkURL(n.text, "http", "https"); msg != "" {
-		r.add(n.at, "%s %s", name, msg)
-	}
+	r.checkURL(n, name, "http", "https")
 	return n.text
 }
 
@@ -102,7 +100,13 @@ func (r *reader) route(o *object) Route {
 		route.Wait = wait.duration("wait", defaultTimeout)
 		wait.close("in_flight")
 	} else {
-		o.choice("in_flight", "reject", "reject")
+		if n != nil && n.kind == textKind && n.text != "reject" {
+			r.add(n.at, "in_flight is %s; expected reject or {wait: 10s}", n.show())
+			n = &node{kind: badKind}
+		}
+		if n == nil || n.kind != badKind {
+			o.choice("in_flight", "reject", "reject")
+		}
 	}
 	route.HoldUnknown = o.choice("on_unknown", "retry", "retry", "hold") == "hold"
 	o.close("a route")

@@ -56,10 +56,21 @@ func (r *reader) alternative(all [][]*expr.Program, nodes []*node) [][]*expr.Pro
 			once.MaxKeyParts)
 		return all
 	}
+	reads := false
 	for _, n := range nodes {
-		if p := r.expression(n, "key", varsMessage); p != nil {
-			list = append(list, p)
+		p := r.expression(n, "key", varsMessage)
+		if p == nil {
+			reads = true // told already
+			continue
 		}
+		list = append(list, p)
+		for _, ref := range p.References() {
+			reads = reads || ref != "source"
+		}
+	}
+	if !reads {
+		r.add(nodes[0].at, "key reads nothing of the message, so that all messages would be one;"+
+			" expected an expression such as \"body.id\"")
 	}
 	return append(all, list)
 }

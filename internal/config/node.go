@@ -75,7 +75,13 @@ func (n *node) show() string {
 // maxShown bounds a text quoted in a message.
 const maxShown = 60
 
+// quote shows a text; a login in a URL is masked.
 func quote(s string) string {
+	if scheme, rest, ok := strings.Cut(s, "://"); ok {
+		if i := strings.LastIndex(rest, "@"); i >= 0 {
+			s = scheme + "://" + masked + rest[i:]
+		}
+	}
 	if r := []rune(s); len(r) > maxShown {
 		s = string(r[:maxShown]) + "…"
 	}

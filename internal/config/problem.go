@@ -59,12 +59,12 @@ func (e *Error) Error() string {
 	return strings.Join(parts, "\n")
 }
 
-// problems collects what is wrong. A place has one problem: the first that was found there.
+// problems collects what is wrong. The same is told once for a place.
 type problems struct {
 	file string
 	all  []Problem
 	more int
-	seen map[place]bool
+	seen map[Problem]bool
 }
 
 // place is a position in the file, counted from 1; the zero value is no position.
@@ -74,21 +74,21 @@ type place struct{ line, col int }
 const maxCollected = 1000
 
 func (p *problems) add(at place, format string, args ...any) {
-	if at.line > 0 {
-		if p.seen[at] {
-			return
-		}
-		if p.seen == nil {
-			p.seen = map[place]bool{}
-		}
-		p.seen[at] = true
-	}
-	if len(p.all) >= maxCollected {
+	p.tell(Problem{File: p.file, Line: at.line, Column: at.col, Msg: fmt.Sprintf(format, args...)})
+}
+
+func (p *problems) tell(q Problem) {
+	switch {
+	case p.seen[q]:
+		return
+	case len(p.all) >= maxCollected:
 		p.more++
 		return
+	case p.seen == nil:
+		p.seen = map[Problem]bool{}
 	}
-	msg := fmt.Sprintf(format, args...)
-	p.all = append(p.all, Problem{File: p.file, Line: at.line, Column: at.col, Msg: msg})
+	p.seen[q] = true
+	p.all = append(p.all, q)
 }
 
 // err returns what was collected, sorted, cut and with snippets; nil if nothing was.

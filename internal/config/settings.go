@@ -55,6 +55,9 @@ func (r *reader) listeners(o *object) {
 	c.Admin.Token = r.setting(a, "token", "ONCE_ADMIN_TOKEN", r.env.Override.AdminToken, "",
 		"a secret text of at least 16 characters", r.wrongToken(a))
 	for _, n := range a.texts("hosts", "names that a browser may use for this listener") {
+		if strings.ContainsAny(n.text, "/ @?#*") {
+			r.add(n.at, "hosts holds %s; expected a name such as once.example.net", n.show())
+		}
 		c.Admin.Hosts = append(c.Admin.Hosts, n.text)
 	}
 	a.close("admin")

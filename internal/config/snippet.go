@@ -18,7 +18,9 @@ const masked = "***"
 
 // source is the text of a file by lines, and the places of its secrets.
 type source struct {
-	lines   [][]rune
+	lines [][]rune
+	// known is true when the file could be parsed and secrets holds all of them.
+	known   bool
 	secrets []span
 	byField *regexp.Regexp
 	inURL   *regexp.Regexp
@@ -102,7 +104,11 @@ func (s *source) mask(at place) ([]rune, int) {
 		}
 	}
 	text := string(line)
-	for _, re := range []*regexp.Regexp{s.byField, s.inURL} {
+	patterns := []*regexp.Regexp{s.inURL}
+	if !s.known {
+		patterns = append(patterns, s.byField)
+	}
+	for _, re := range patterns {
 		for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
 			from, to := len([]rune(text[:m[2]])), len([]rune(text[:m[3]]))
 			for i := from; i < to; i++ {

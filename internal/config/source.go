@@ -131,6 +131,8 @@ func (r *reader) fingerprint(o *object, s *inbox.Source) {
 		case n.text != "body" && !strings.HasPrefix(n.text, "body.") &&
 			!strings.HasPrefix(n.text, "body["):
 			r.add(n.at, "ignore holds %s; expected a path in the body such as body.time", n.show())
+		case err != nil && n.filled:
+			r.add(n.at, "ignore holds %s; expected a path such as body.time", masked)
 		case err != nil:
 			r.add(n.at, "ignore: %s; expected a path such as body.time or body.items[0].time", err)
 		default:

@@ -30,7 +30,10 @@ func oneOf(wrong string, names []string) string {
 // nearest returns the name that wrong was most likely meant to be; empty: none is near.
 func nearest(wrong string, names []string) string {
 	best, bestDistance := "", 3
-	if n := len([]rune(wrong)); n <= 4 {
+	switch n := len([]rune(wrong)); {
+	case n <= 1:
+		bestDistance = 1
+	case n <= 4:
 		bestDistance = 2
 	}
 	for _, name := range names {

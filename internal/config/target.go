@@ -126,8 +126,12 @@ func (r *reader) reference(n *node, field, what string, names []string) bool {
 	if contains(names, n.text) {
 		return true
 	}
+	wrong := n.text
+	if n.filled {
+		wrong = ""
+	}
 	r.add(n.at, "%s names the %s %s, which isn't declared; %s", field, what, n.show(),
-		oneOf(n.text, names))
+		oneOf(wrong, names))
 	return false
 }
 
@@ -160,9 +164,7 @@ func (r *reader) calledURL(to *object) *HTTPConfig {
 	h := &HTTPConfig{}
 	if n := to.textNode("http", "a URL"); n != nil {
 		to.out.put("http", r.urlOut(n))
-		if msg := checkURL(n.text, "http", "https"); msg != "" {
-			r.add(n.at, "http %s", msg)
-		}
+		r.checkURL(n, "http", "http", "https")
 		h.URL = n.text
 	}
 	h.Header = r.staticHeaders(to)

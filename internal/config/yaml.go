@@ -1,12 +1,9 @@
 package config
 
 import (
-	"errors"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
-	yaml "github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
@@ -18,7 +15,10 @@ const (
 	maxFileBytes = 1 << 20
 	maxDepth     = 32
 	maxNodes     = 100_000
+	maxTokens    = 200_000 // the parser's work grows with the square of a map's length
 )
+
+const noAnchors = "anchors, aliases and << are not supported; expected the value written out"
 
 // tree makes nodes of a file's text. Problems are added; nil is returned if there is nothing to
 // read.
@@ -62,6 +62,7 @@ func (t *tree) parse(text string) *node {
 			" works them (once init writes an example)")
 		return nil
 	}
+	t.src.known = true
 	return t.node(f.Docs[0].Body, 0)
 }
 
@@ -86,6 +87,11 @@ func firstBad(text string) (place, bool) {
 // shallow refuses nesting that the parser would follow down to the end of its stack.
 func (t *tree) shallow(tokens token.Tokens) bool {
 	depth, run := 0, 0
+	if len(tokens) > maxTokens {
+		t.add(place{}, "the file has %d words and marks; expected at most %d", len(tokens),
+			maxTokens)
+		return false
+	}
 	for _, tk := range tokens {
 		switch tk.Type {
 		case token.SequenceStartType, token.MappingStartType:
@@ -106,69 +112,6 @@ func (t *tree) shallow(tokens token.Tokens) bool {
 		}
 	}
 	return true
-}
-
-// syntax tells what the parser didn't understand.
-func (t *tree) syntax(err error) {
-	var y yaml.Error
-	if !errors.As(err, &y) || y.GetToken() == nil {
-		t.add(place{}, "not readable as YAML: the parser gave no place")
-		return
-	}
-	at := tokenPlace(y.GetToken())
-	line := strings.TrimSpace(string(t.src.line(at.line)))
-	if col, text, ok := bareExpression(t.src.line(at.line)); ok {
-		t.add(place{at.line, col}, "an expression that YAML doesn't read as a text; expected it"+
-			" in quotes: %s", yamlQuote(text))
-		return
-	}
-	t.add(at, "%s; expected %s", y.GetMessage(), expectedSyntax(line))
-}
-
-func expectedSyntax(line string) string {
-	if strings.HasPrefix(line, "\t") {
-		return "blanks to indent, never tabs"
-	}
-	return "YAML: `name: value`, lists as [a, b] or with - , texts with special" +
-		" characters in quotes"
-}
-
-// bareExpression finds, in a line that isn't YAML, a value without quotes that reads as an
-// expression, and its column.
-func bareExpression(line []rune) (col int, text string, ok bool) {
-	re := regexp.MustCompile(`^(\s*(?:- +)*(?:[A-Za-z0-9_.-]+: +)?(?:- +)*)([^\s"'#\[{&*|>].*?)\s*$`)
-	m := re.FindStringSubmatch(string(line))
-	if m == nil || !readsAsExpression(m[2]) {
-		return bareInList(line)
-	}
-	return len([]rune(m[1])) + 1, m[2], true
-}
-
-// bareInList does the same within [ ] or { } on one line.
-func bareInList(line []rune) (col int, text string, ok bool) {
-	re := regexp.MustCompile(`[\[{,:]\s*((?:!|\$\{)?[A-Za-z_][^"',]*?)\s*(?:,|\]\s*$|\}\s*$|$)`)
-	s := string(line)
-	for _, m := range re.FindAllStringSubmatchIndex(s, -1) {
-		if part := s[m[2]:m[3]]; readsAsExpression(part) && !strings.Contains(part, ": {") {
-			return len([]rune(s[:m[2]])) + 1, part, true
-		}
-	}
-	return 0, "", false
-}
-
-// readsAsExpression tells a text that was meant as CEL by its variables and operators.
-func readsAsExpression(s string) bool {
-	re := regexp.MustCompile(`(?:^|[^A-Za-z0-9_.'"-])` +
-		`(?:(?:body|item|header|query|task|resource|effect)(?:\.|\[)|has\()`)
-	return re.MatchString(s)
-}
-
-// yamlQuote writes a text as YAML in quotes.
-func yamlQuote(s string) string {
-	if !strings.ContainsAny(s, `"\`) {
-		return `"` + s + `"`
-	}
-	return `'` + strings.ReplaceAll(s, `'`, `''`) + `'`
 }
 
 func tokenPlace(tk *token.Token) place {
@@ -198,8 +141,14 @@ func (t *tree) node(n ast.Node, depth int) *node {
 			out.items = append(out.items, t.node(v, depth+1))
 		}
 		return out
-	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
-		t.add(at, "anchors, aliases and << are not supported; expected the value written out")
+	case *ast.AnchorNode:
+		t.add(at, "%s", noAnchors)
+		if n.Value != nil {
+			return t.node(n.Value, depth+1)
+		}
+		return &node{kind: badKind, at: at}
+	case *ast.AliasNode, *ast.MergeKeyNode:
+		t.add(at, "%s", noAnchors)
 		return &node{kind: badKind, at: at}
 	case *ast.TagNode:
 		return t.tag(n, at)
@@ -222,13 +171,7 @@ func (t *tree) scalar(n ast.Node, at place) *node {
 			out.style = folded
 		}
 	case *ast.StringNode:
-		out.kind, out.raw = textKind, n.Value
-		switch n.Token.Type {
-		case token.SingleQuoteType:
-			out.style = single
-		case token.DoubleQuoteType:
-			out.style = double
-		}
+		out.kind, out.raw, out.style = textKind, n.Value, quotes(n.Token)
 	default:
 		t.add(at, "this kind of YAML value is not supported; expected a text, a number, a bool,"+
 			" a list or a map")
@@ -237,14 +180,22 @@ func (t *tree) scalar(n ast.Node, at place) *node {
 	out.text, out.template = out.raw, out.raw
 	if out.kind == textKind {
 		for _, c := range t.fill.fill(out) {
-			filled := out.filled
-			out.filled = false // the place is that in the text as written
-			t.add(t.src.locate(&node{kind: textKind, style: out.style, at: at, text: out.raw},
-				c.offset), "%s", c.msg)
-			out.filled = filled
+			asWritten := &node{kind: textKind, style: out.style, at: at, text: out.raw}
+			t.add(t.src.locate(asWritten, c.offset), "%s", c.msg)
+			out.kind = badKind
 		}
 	}
 	return out
+}
+
+func quotes(tk *token.Token) style {
+	switch tk.Type {
+	case token.SingleQuoteType:
+		return single
+	case token.DoubleQuoteType:
+		return double
+	}
+	return plain
 }
 
 // nodePlace is where a person sees the value begin.
@@ -306,12 +257,13 @@ func (t *tree) key(k ast.MapKeyNode) *node {
 	at := tokenPlace(k.GetToken())
 	switch k := k.(type) {
 	case *ast.StringNode:
-		return &node{kind: textKind, at: at, raw: k.Value, text: k.Value, template: k.Value}
+		return &node{kind: textKind, style: quotes(k.Token), at: at, raw: k.Value, text: k.Value,
+			template: k.Value}
 	case *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.NullNode:
 		s := k.GetToken().Value
 		return &node{kind: textKind, at: at, raw: s, text: s, template: s}
 	case *ast.MergeKeyNode:
-		t.add(at, "anchors, aliases and << are not supported; expected the value written out")
+		t.add(at, "%s", noAnchors)
 		return nil
 	}
 	t.add(at, "this kind of name is not supported; expected a text before the colon")
@@ -328,30 +280,6 @@ func (t *tree) tag(n *ast.TagNode, at place) *node {
 	t.add(at, "YAML reads %s as a tag, not as a text; expected it in quotes: %s",
 		quote(n.Start.Value), yamlQuote(text))
 	return &node{kind: badKind, at: at}
-}
-
-// cutValue cuts a value without quotes at the end of its place in a line.
-func cutValue(s string) string {
-	depth := 0
-	for i, r := range s {
-		switch r {
-		case '(', '[', '{':
-			depth++
-		case ')', ']', '}':
-			if depth--; depth < 0 {
-				return strings.TrimSpace(s[:i])
-			}
-		case ',':
-			if depth == 0 {
-				return strings.TrimSpace(s[:i])
-			}
-		case '#':
-			if i > 0 && s[i-1] == ' ' {
-				return strings.TrimSpace(s[:i])
-			}
-		}
-	}
-	return strings.TrimSpace(s)
 }
 
 // secretField tells the fields, and headers, whose values are never shown.
@@ -371,7 +299,7 @@ func (t *tree) hide(n *node) {
 	for _, item := range n.items {
 		t.hide(item)
 	}
-	if n.kind != textKind && n.kind != numberKind && n.kind != boolKind {
+	if n.raw == "" || onlyReference(n) {
 		return
 	}
 	to := t.src.locate(&node{kind: textKind, style: n.style, at: n.at, text: n.raw},
