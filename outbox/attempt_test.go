@@ -95,7 +95,8 @@ func TestD14_ARowThatWasNotBegunIsNotCounted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := &Destination{Sender: test.s, Retry: Retry{Attempts: 1}}
 			got := Attempt(test.ctx, d, testRow(1))
-			if got.State != queue.Pending || !got.NotTried || got.RetryIn <= 0 || test.s.sent != test.sent {
+			if got.State != queue.Pending || !got.NotTried || got.RetryIn <= 0 ||
+				test.s.sent != test.sent {
 				t.Errorf("got %+v after %d sends", got, test.s.sent)
 			}
 		})

@@ -403,9 +403,10 @@ func TestHTTPConfigurationIsChecked(t *testing.T) {
 		"no URL": {}, "other scheme": {URL: "ftp://h"}, "no host": {URL: "http:///x"},
 		"login in the URL": {URL: "http://u:secret@h"},
 		"two logins":       {URL: "http://h", Bearer: "a", User: "b"},
-		"method":           {URL: "http://h", Method: "TRACE"}, "token": {URL: "http://h", Bearer: "a\nb"},
-		"header":   {URL: "http://h", Header: map[string]string{"Host": "x"}},
-		"fragment": {URL: "http://h#x"},
+		"method":           {URL: "http://h", Method: "TRACE"},
+		"token":            {URL: "http://h", Bearer: "a\nb"},
+		"header":           {URL: "http://h", Header: map[string]string{"Host": "x"}},
+		"fragment":         {URL: "http://h#x"},
 	} {
 		_, err := NewHTTP(cfg)
 		if err == nil {

@@ -22,12 +22,13 @@ func TestLogWritesOneReadableLineAnEffect(t *testing.T) {
 			"12:04:05 plant → roadway/17/unlock  {\"task\":\"T 1\"}  (unlock, id 0a1b, fence 3)\n",
 		},
 		"a path": {
-			Message{ID: "0a1b", Name: "tell", Destination: "wms", Attempt: 2, Meta: Meta{Path: "/x"}},
+			Message{ID: "0a1b", Name: "tell", Destination: "wms", Attempt: 2,
+				Meta: Meta{Path: "/x"}},
 			"12:04:05 wms → POST http://wms/x  (tell, id 0a1b, try 2)\n",
 		},
 		"retained, hostile": {
-			Message{ID: "0a1b", Name: "n\n", Destination: "d", Meta: Meta{Topic: "t", Retain: true},
-				Payload: []byte("\x1b[2J\nfake")},
+			Message{ID: "0a1b", Name: "n\n", Destination: "d",
+				Meta: Meta{Topic: "t", Retain: true}, Payload: []byte("\x1b[2J\nfake")},
 			"12:04:05 d → t (retained)  \"\\x1b[2J\\nfake\"  (\"n\\n\", id 0a1b)\n",
 		},
 		"long": {
@@ -75,7 +76,8 @@ func TestLogWritesLinesOneAtATime(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
-			if err := l.Send(t.Context(), Message{ID: fmt.Sprint(i), Payload: []byte("a\nb")}); err != nil {
+			m := Message{ID: fmt.Sprint(i), Payload: []byte("a\nb")}
+			if err := l.Send(t.Context(), m); err != nil {
 				t.Error(err)
 			}
 		})
