@@ -244,7 +244,10 @@ func (t *txn) replaceDead(row *stored, a *queue.Arrival) (queue.Receipt, error) 
 	if err := t.leaveLine(row); err != nil {
 		return queue.Receipt{}, err
 	}
-	row.lane, row.OrderKey = lane, a.OrderKey
+	row.lane, row.OrderKey, row.Event, row.Task = lane, a.OrderKey, a.Event, a.Task
+	if err := t.indexAgain(row); err != nil {
+		return queue.Receipt{}, err
+	}
 	r := queue.Receipt{Outcome: queue.Accepted, Seq: row.Seq, State: queue.Pending, Revived: true}
 	return r, t.makeDue(row)
 }

@@ -24,9 +24,6 @@ func (s *Store) untilHousekeeping() time.Duration {
 	if s.notes.len() > 0 {
 		wait = min(wait, notesDelay)
 	}
-	if s.index.behind(s.nextSeq) {
-		wait = 0
-	}
 	return max(wait, 0)
 }
 
@@ -43,12 +40,7 @@ func (s *Store) housekeep(t *txn) error {
 		}
 	}
 	if s.notes.due(t.now) {
-		if err := s.notes.flush(t, notesPerCommit); err != nil {
-			return err
-		}
-	}
-	if s.index.behind(s.nextSeq) {
-		return s.index.step(t)
+		return s.notes.flush(t, notesPerCommit)
 	}
 	return nil
 }

@@ -86,8 +86,12 @@ func (t *txn) reroute(row *stored, route func(queue.Row) (queue.Arrival, error))
 		return err
 	}
 	row.OrderKey, row.Flow, row.Task, row.Event = a.OrderKey, a.Flow, a.Task, a.Event
-	return t.c.exec("UPDATE rows SET lane = ?, order_key = ?, flow = ?, task = ?, event = ? "+
+	err = t.c.exec("UPDATE rows SET lane = ?, order_key = ?, flow = ?, task = ?, event = ? "+
 		"WHERE seq = ?", row.lane, a.OrderKey, a.Flow, a.Task, a.Event, row.Seq)
+	if err != nil {
+		return err
+	}
+	return t.indexAgain(row)
 }
 
 // Discard gives up a row that is not finished and in nobody's hands.

@@ -96,6 +96,12 @@ func (s *Store) recover() error {
 		if err := t.takeBack(clean == 0); err != nil {
 			return err
 		}
+		// What a crash left of a segment of the search index that was not recorded.
+		err := t.c.exec("DELETE FROM terms WHERE segment > "+
+			"(SELECT coalesce(max(segment), 0) FROM segments)")
+		if err != nil {
+			return err
+		}
 		return t.setMeta(metaClean, 0)
 	})
 }
@@ -103,7 +109,7 @@ func (s *Store) recover() error {
 // reload reads what the writer keeps in memory of a file that was just opened.
 func (s *Store) reload() error {
 	for _, load := range []func() error{
-		s.loadLanes, s.loadSeq, s.loadCounts, s.loadLines, s.loadIndex, s.loadTimersErr,
+		s.loadLanes, s.loadSeq, s.loadCounts, s.loadLines, s.loadTimersErr,
 	} {
 		if err := load(); err != nil {
 			return fmt.Errorf("read what is stored: %w", err)

@@ -43,6 +43,9 @@ type Config struct {
 	VFS string
 	// BeforeReply is called after each commit, before anybody is told of it. For tests.
 	BeforeReply func()
+
+	// segmentRows is how many rows a segment of the search index covers. Default 4096.
+	segmentRows int64
 }
 
 func (c Config) withDefaults() Config {
@@ -64,6 +67,9 @@ func (c Config) withDefaults() Config {
 	if c.RejectedPerSource <= 0 {
 		c.RejectedPerSource = 200
 	}
+	if c.segmentRows <= 0 {
+		c.segmentRows = segmentRows
+	}
 	if c.Synchronous == "" {
 		c.Synchronous = "FULL"
 	}
@@ -82,8 +88,8 @@ type Store struct {
 	quit chan struct{}
 	wg   sync.WaitGroup
 
-	closing sync.Once
-	closed  error
+	closeOnce sync.Once
+	closed    error
 
 	// The rest below belongs to the goroutine that writes, unless it says otherwise.
 	w         *conn
@@ -96,8 +102,7 @@ type Store struct {
 	working   map[int64]*lease
 	inLine    map[int64]int // rows in lines, by lane
 	suspects  map[int64]int // lanes whose next rows are stepped singly, and how many
-	index     indexer
-	damaged   bool // the connection has to be opened again
+	damaged   bool          // the connection has to be opened again
 	batch     []*op
 
 	// walPages is the length of the WAL after the last commit.
@@ -143,6 +148,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	s.wg.Go(s.write)
 	s.wg.Go(s.checkpoint)
+	s.wg.Go(s.indexRows)
 	return s, nil
 }
 
@@ -228,7 +234,7 @@ func pragmas(c *sqlite3.Conn, list []string) error {
 // Close finishes what was handed over, marks the store as closed in order, and lets go of the file.
 // It is safe to call twice.
 func (s *Store) Close() error {
-	s.closing.Do(func() {
+	s.closeOnce.Do(func() {
 		close(s.quit)
 		s.wg.Wait()
 		s.closed = s.release()

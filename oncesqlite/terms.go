@@ -1,22 +1,9 @@
 package oncesqlite
 
 import (
-	"cmp"
 	"hash/fnv"
-	"slices"
 
 	"github.com/oncekit/once/queue"
-)
-
-// The search index is written in segments. A segment covers the rows between two numbers; its
-// entries are sorted and written once, at the end of the table, so that writing costs the same with
-// ten million rows as with none. The rows after the last segment are read one by one: there are at
-// most a few thousand of them, so the index lags behind nothing.
-const (
-	// segmentRows is how many rows a segment covers.
-	segmentRows = 4096
-	// entriesPerCommit bounds the entries that one transaction writes.
-	entriesPerCommit = 512
 )
 
 // term is the hash of something that rows can be found by. Finds are compared with the row itself.
@@ -33,93 +20,6 @@ func sourceTerm(k queue.Kind, source string) term { return hashTerm('0'+byte(k),
 func eventTerm(k queue.Kind, event string) term   { return hashTerm('a'+byte(k), event) }
 func taskTerm(task string) term                   { return hashTerm('t', task) }
 func keyTerm(part string) term                    { return hashTerm('k', part) }
-
-// entry is one line of a segment.
-type entry struct {
-	term term
-	seq  int64
-}
-
-// indexer writes the next segment. It belongs to the goroutine that writes.
-type indexer struct {
-	// done is the last row of the last segment.
-	done int64
-	// segment is the number of the next segment; last the row up to which it goes.
-	segment, last int64
-	// entries that are not written yet; nil: the next segment was not begun.
-	entries []entry
-	begun   bool
-}
-
-func (s *Store) loadIndex() error {
-	done, err := s.metaInt(metaIndexed)
-	if err != nil {
-		return err
-	}
-	segment, err := s.w.int("SELECT max(segment) FROM segments")
-	s.index = indexer{done: done, segment: segment + 1}
-	return err
-}
-
-// behind reports whether there is a segment to write.
-func (x *indexer) behind(nextSeq int64) bool {
-	return x.begun || nextSeq-1-x.done >= segmentRows
-}
-
-// step writes a part of the next segment, in its own transaction's bounds. A part that is undone is
-// written again.
-func (x *indexer) step(t *txn) error {
-	old := *x
-	t.onUndo(func() { *x = old })
-	if !x.begun {
-		if err := x.begin(t); err != nil {
-			return err
-		}
-	}
-	n := min(len(x.entries), entriesPerCommit)
-	for _, e := range x.entries[:n] {
-		err := t.c.exec("INSERT INTO terms VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-			x.segment, int64(e.term), e.seq)
-		if err != nil {
-			return err
-		}
-	}
-	x.entries = x.entries[n:]
-	if len(x.entries) > 0 {
-		return nil
-	}
-	if err := t.c.exec("INSERT INTO segments VALUES (?, ?)", x.segment, x.last); err != nil {
-		return err
-	}
-	x.done, x.segment, x.begun, x.entries = x.last, x.segment+1, false, nil
-	return t.setMeta(metaIndexed, x.done)
-}
-
-// begin collects what the next segment has to hold.
-func (x *indexer) begin(t *txn) error {
-	x.last = x.done + segmentRows
-	entries := make([]entry, 0, 4*segmentRows)
-	err := t.c.query("SELECT seq, kind, source, event, task, key FROM rows "+
-		"WHERE seq > ? AND seq <= ?", func(r *stmt) error {
-		var parts []string
-		if err := texts(r.text(5), &parts); err != nil {
-			return err
-		}
-		k := queue.Kind(r.int(1))
-		for _, v := range rowTerms(k, r.text(2), r.text(3), r.text(4), parts) {
-			entries = append(entries, entry{v, r.int(0)})
-		}
-		return nil
-	}, x.done, x.last)
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(entries, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.term, b.term), cmp.Compare(a.seq, b.seq))
-	})
-	x.entries, x.begun = entries, true
-	return nil
-}
 
 // rowTerms returns what a row can be found by.
 func rowTerms(k queue.Kind, source, event, task string, parts []string) []term {
@@ -222,28 +122,4 @@ func (p *postings) read() error {
 		p.segment--
 	}
 	return err
-}
-
-// sweepTerms removes a part of the oldest segment once none of its rows is left.
-func (t *txn) sweepTerms(limit int) (int, error) {
-	oldest, last := int64(0), int64(0)
-	found, err := t.c.one("SELECT segment, last FROM segments ORDER BY segment LIMIT 1",
-		func(r *stmt) { oldest, last = r.int(0), r.int(1) })
-	if err != nil || !found {
-		return 0, err
-	}
-	first, err := t.c.int("SELECT min(seq) FROM rows")
-	if err != nil || first != 0 && last >= first {
-		return 0, err
-	}
-	err = t.c.exec("DELETE FROM terms WHERE (segment, term, seq) IN "+
-		"(SELECT segment, term, seq FROM terms WHERE segment = ? LIMIT ?)", oldest, limit)
-	if err != nil {
-		return 0, err
-	}
-	n := int(t.c.raw.Changes())
-	if n < limit {
-		err = t.c.exec("DELETE FROM segments WHERE segment = ?", oldest)
-	}
-	return n, err
 }
