@@ -163,7 +163,8 @@ func TestProbeThatFailsOtherwiseKeepsThePause(t *testing.T) {
 		s := always(failf(Pause, "no"))
 		d := &Destination{Sender: s, Probe: time.Second}
 		Attempt(t.Context(), d, testRow(1))
-		for _, err := range []error{failf(Transient, "busy"), failf(Unknown, "cut"), errors.New("x")} {
+		others := []error{failf(Transient, "busy"), failf(Unknown, "cut"), errors.New("x")}
+		for _, err := range others {
 			time.Sleep(time.Second)
 			s.send = func(context.Context, Message) error { return err }
 			if got := Attempt(t.Context(), d, testRow(1)); got.NotTried {

@@ -24,7 +24,7 @@ type Message struct {
 type Meta struct {
 	Topic       string            `json:"topic,omitempty"`  // MQTT
 	Retain      bool              `json:"retain,omitempty"` // MQTT
-	Path        string            `json:"path,omitempty"`   // HTTP, appended to the destination's URL
+	Path        string            `json:"path,omitempty"`   // HTTP, appended to the URL
 	Method      string            `json:"method,omitempty"` // HTTP; default POST
 	Header      map[string]string `json:"header,omitempty"` // HTTP header, MQTT 5 user properties
 	ContentType string            `json:"content_type,omitempty"`
@@ -47,7 +47,9 @@ type Runner interface {
 // row that was never tried is never counted as a failure. Changed is signalled after each change.
 // A gate that closes between Open and Send returns a failure that wraps ErrNotConnected.
 type Gate interface {
+	// Open reports whether messages can be sent now.
 	Open() bool
+	// Changed returns the one channel that is signalled; it is never closed.
 	Changed() <-chan struct{}
 }
 

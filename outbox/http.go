@@ -199,7 +199,8 @@ func (h *HTTP) request(ctx context.Context, m Message) (*http.Request, *Failure)
 		if !validValue(value) {
 			return nil, failf(Permanent, "build request: %s can't be a header", name)
 		}
-		if value != "" && (name != "Content-Type" || m.Meta.ContentType != "" || header[name] == nil) {
+		guessed := name == "Content-Type" && m.Meta.ContentType == ""
+		if value != "" && (!guessed || header[name] == nil) {
 			header.Set(name, value)
 		}
 	}

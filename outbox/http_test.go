@@ -109,7 +109,8 @@ func TestD12_StatusDecidesWhatBecomesOfTheRow(t *testing.T) {
 		0:         {200, 201, 202, 204, 299},
 		Transient: {408, 409, 425, 429, 500, 502, 503, 504, 599},
 		Pause:     {401, 403},
-		Permanent: {300, 301, 302, 303, 304, 307, 308, 400, 402, 404, 405, 410, 413, 415, 422, 426, 501},
+		Permanent: {300, 301, 302, 303, 304, 307, 308,
+			400, 402, 404, 405, 410, 413, 415, 422, 426, 501},
 	}
 	for class, statuses := range classes {
 		for _, status := range statuses {
@@ -390,7 +391,8 @@ func TestHTTPMessageThatNoRequestCanCarryIsPermanent(t *testing.T) {
 	if n := len(sink.Requests()); n != 0 {
 		t.Errorf("%d requests", n)
 	}
-	if err := h.Send(t.Context(), Message{ID: "a", Meta: Meta{Path: "@evil.example/x"}}); err != nil {
+	at := Message{ID: "a", Meta: Meta{Path: "@evil.example/x"}}
+	if err := h.Send(t.Context(), at); err != nil {
 		t.Fatal(err)
 	}
 	if got := sink.Requests()[0].URI; got != "/base/@evil.example/x" {
@@ -429,7 +431,8 @@ func TestHTTPTrustsItsOwnAuthorityAlone(t *testing.T) {
 		clients <- len(r.TLS.PeerCertificates)
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(handler))
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert}
+	server.TLS = &tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	defer server.Close()

@@ -189,7 +189,8 @@ func TestMQTTAnswerOfTheBrokerDecides(t *testing.T) {
 		nil, startMQTT(t, MQTTConfig{URL: url}), startMQTT(t, MQTTConfig{URL: url, QoS: new(2)}),
 	}
 	for _, test := range tests {
-		t.Run(fmt.Sprintf("%s, QoS %d, 0x%02x", test.name, test.qos, test.code), func(t *testing.T) {
+		name := fmt.Sprintf("%s, QoS %d, 0x%02x", test.name, test.qos, test.code)
+		t.Run(name, func(t *testing.T) {
 			q := senders[test.qos]
 			awaitOpen(t, q)
 			code.Store(int32(test.code))

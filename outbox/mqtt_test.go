@@ -128,7 +128,8 @@ func TestQ04_TooLargeIsRefusedAndTheNextMessageIsDelivered(t *testing.T) {
 	}{
 		"told by CONNACK": {told, MQTTConfig{}, "larger than the 2048 bytes allowed"},
 		"told by PUBACK":  {untold, MQTTConfig{}, "packet too large"},
-		"configured":      {untold, MQTTConfig{MaxPacket: 1000}, "larger than the 1000 bytes allowed"},
+		"configured": {untold, MQTTConfig{MaxPacket: 1000},
+			"larger than the 1000 bytes allowed"},
 		"configured, 3.1.1": {told, MQTTConfig{Version: MQTT311, MaxPacket: 2048},
 			"larger than the 2048"},
 		"told by nothing but the end, 3.1.1": {told, MQTTConfig{Version: MQTT311, MaxDrops: 3},
@@ -167,7 +168,8 @@ func TestMQTTWithTheWrongLoginStaysClosedAndSaysWhy(t *testing.T) {
 			Password: "wrong-secret", Log: slog.New(slog.NewTextHandler(&log, nil))})
 		<-q.Changed()
 		err := q.Err()
-		if q.Open() || err == nil || !strings.Contains(strings.ToLower(err.Error()), "not authori") {
+		if q.Open() || err == nil ||
+			!strings.Contains(strings.ToLower(err.Error()), "not authori") {
 			t.Errorf("open %v: %v", q.Open(), err)
 		}
 		wantClass(t, sendTo(t, q, toTopic("a", "t", "x")), Transient)

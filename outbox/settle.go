@@ -14,7 +14,6 @@ const (
 	DefaultTimeout     = 10 * time.Second
 	DefaultConcurrency = 16
 	DefaultProbe       = time.Minute
-	DefaultRetryBase   = 500 * time.Millisecond
 	DefaultRetryCap    = 5 * time.Minute
 )
 
@@ -33,24 +32,13 @@ type Rand func(n int64) int64
 // a random one between 0 and base·2^(attempt-1), at most the cap ("full jitter"), so that rows
 // which failed together don't come back together.
 func (r Retry) Backoff(attempt int, rnd Rand) time.Duration {
-	window, limit := r.base(), r.cap()
-	for i := 1; i < attempt && window < limit; i++ {
-		window *= 2
-	}
-	return time.Duration(rnd(int64(min(window, limit)))) + 1
+	b := queue.Backoff{Base: r.Base, Cap: r.cap()} // its default base is ours
+	return time.Duration(rnd(int64(b.Bound(attempt)))) + 1
 }
 
-func (r Retry) base() time.Duration {
-	if r.Base > 0 {
-		return r.Base
-	}
-	return DefaultRetryBase
-}
-
-// cap is never longer than a year, so that doubling can't overflow.
 func (r Retry) cap() time.Duration {
 	if r.Cap > 0 {
-		return min(r.Cap, 365*24*time.Hour)
+		return r.Cap
 	}
 	return DefaultRetryCap
 }

@@ -52,7 +52,7 @@ func TestSettleSaysWhatBecomesOfARow(t *testing.T) {
 		"third failure":             {plain, 3, transient, again, "", 2000 * ms, false, false},
 		"capped":                    {plain, 5, transient, again, "", 5000 * ms, false, false},
 		"last attempt":              {plain, 6, transient, queue.Dead, usedUp, 0, false, false},
-		"without a limit":           {zero, 1_000_000, cause, again, "", 150_000 * ms, false, false},
+		"no limit":                  {zero, 1_000_000, cause, again, "", 150e3 * ms, false, false},
 		"asked to wait":             {plain, 1, asked, again, "", 9 * 1000 * ms, false, false},
 		"asked to wait too long":    {plain, 1, tooLong, again, "", 11250 * ms, false, false},
 		"an ordinary error":         {plain, 1, cause, again, "", 500 * ms, false, false},
