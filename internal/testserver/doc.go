@@ -1,6 +1,6 @@
 // Package testserver starts private servers for tests: a real MQTT broker ([Mosquitto]), a TCP
-// proxy that cuts and holds connections ([NewProxy]), and a recording HTTP server with scripted answers
-// ([NewHTTPSink]). Each listens on a free loopback port and ends with its test.
+// proxy that cuts and holds connections ([NewProxy]), and a recording HTTP server with scripted
+// answers ([NewHTTPSink]). Each listens on a free loopback port and ends with its test.
 //
 // A server that is missing fails the test and names the package to install; nothing is skipped.
 // Everything here is safe for concurrent use.
