@@ -97,7 +97,7 @@ func (s *Store) recover() error {
 			return err
 		}
 		// What a crash left of a segment of the search index that was not recorded.
-		err := t.c.exec("DELETE FROM terms WHERE segment > "+
+		err := t.c.exec("DELETE FROM terms WHERE segment > " +
 			"(SELECT coalesce(max(segment), 0) FROM segments)")
 		if err != nil {
 			return err
