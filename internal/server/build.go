@@ -1,0 +1,204 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/oncekit/once/flow"
+	"github.com/oncekit/once/inbox"
+	"github.com/oncekit/once/internal/config"
+	"github.com/oncekit/once/internal/metrics"
+	"github.com/oncekit/once/internal/value"
+	"github.com/oncekit/once/outbox"
+	"github.com/oncekit/once/queue"
+)
+
+// build makes the engine, the destinations and the dispatcher.
+func (s *Server) build() (err error) {
+	for _, src := range s.cfg.Sources {
+		s.sources[src.Name] = src
+	}
+	if s.engine, err = flow.New(s.cfg.Machines, s.cfg.Kinds, decode, flow.Config{}); err != nil {
+		return err
+	}
+	s.metrics = metrics.New(metrics.Config{Counts: s.store.Counts, Ping: s.store.Ping,
+		Paused: s.paused, Version: s.opts.Version})
+	workers, err := s.handlerWorkers()
+	if err != nil {
+		return err
+	}
+	for i := range s.cfg.Destinations {
+		d, err := s.destination(&s.cfg.Destinations[i])
+		if err != nil {
+			return err
+		}
+		s.destinations = append(s.destinations, d)
+		workers = append(workers, s.effectWorker(d))
+	}
+	steps := []queue.Stepping{}
+	if len(s.cfg.Machines) > 0 {
+		steps = append(steps, s.flowStep())
+	}
+	s.dispatcher, err = queue.NewDispatcher(s.store, workers, steps, queue.Config{
+		Poll: pollTime, Drain: s.cfg.Drain, Logger: s.log, Observe: s.metrics.Attempt,
+	})
+	return err
+}
+
+// flowStep works the callbacks of all flows: they share resources, so they share a lane.
+func (s *Server) flowStep() queue.Stepping {
+	block := map[string]bool{}
+	for _, f := range s.cfg.FlowSettings {
+		block[f.Name] = f.Block
+	}
+	return queue.Stepping{StepRequest: queue.StepRequest{
+		Lane: flow.Lane, Max: 256, Overdue: s.engine.Overdue, Settled: s.metrics.Settled,
+		Decide: func(v queue.View, row queue.Row) (queue.Settlement, error) {
+			set, err := s.engine.Decide(v, row)
+			set.Block = block[row.Flow]
+			return set, err
+		},
+	}}
+}
+
+// decode makes what a flow sees of a stored callback.
+func decode(row queue.Row) (flow.Message, error) {
+	r, err := inbox.DecodeMeta(row.Meta)
+	if err != nil {
+		return flow.Message{}, err
+	}
+	body, err := value.Decode(row.Body, value.Limits{})
+	if err != nil {
+		return flow.Message{}, fmt.Errorf("decode body: %w", err)
+	}
+	query, err := url.ParseQuery(r.Query)
+	if err != nil {
+		return flow.Message{}, fmt.Errorf("decode query: %w", err)
+	}
+	return flow.Message{Body: body, Header: lowerNames(r.Header), Query: query}, nil
+}
+
+// handlerWorkers work the callbacks of sources that are not worked by a flow.
+func (s *Server) handlerWorkers() ([]queue.Worker, error) {
+	var out []queue.Worker
+	lanes := map[string]bool{}
+	for _, src := range s.cfg.SourceSettings {
+		h := src.Handler
+		if h == nil || lanes[h.Lane] {
+			continue
+		}
+		lanes[h.Lane] = true
+		handler, err := s.handler(src.Name, h)
+		if err != nil {
+			return nil, err
+		}
+		cfg := inbox.HandlerConfig{
+			Name: h.Lane, Handler: handler, Timeout: h.Policy.Timeout,
+			Retry: inbox.Retry(h.Policy.Retry), HoldUnknown: h.Policy.HoldUnknown,
+			Block: h.Policy.Block, Concurrency: h.Policy.Concurrency, Logger: s.log,
+		}
+		out = append(out, inbox.NewWorker(h.Lane, cfg))
+	}
+	return out, nil
+}
+
+func (s *Server) handler(source string, h *config.Handler) (inbox.Handler, error) {
+	if h.HTTP == nil {
+		if handler := s.opts.Handlers[h.Name]; handler != nil {
+			return handler, nil
+		}
+		return nil, fmt.Errorf("source %s: `to: {handler: %s}` names a handler that this program "+
+			"does not have; build one with it (see examples/handler), or use `to: {http: URL}`",
+			source, h.Name)
+	}
+	header := http.Header{}
+	for name, v := range h.HTTP.Header {
+		header.Set(name, v)
+	}
+	return inbox.NewHTTPHandler(inbox.HTTPConfig{URL: h.HTTP.URL, Header: header})
+}
+
+// destination makes the sender of a destination. It connects to nothing.
+func (s *Server) destination(c *config.DestinationConfig) (*outbox.Destination, error) {
+	sender, err := s.sender(c)
+	if err != nil {
+		return nil, fmt.Errorf("destination %s: %w", c.Name, err)
+	}
+	return &outbox.Destination{
+		Name: c.Name, Sender: sender, Retry: c.Policy.Retry, HoldUnknown: c.Policy.HoldUnknown,
+		Timeout: c.Policy.Timeout, Concurrency: c.Policy.Concurrency, Block: c.Policy.Block,
+		Probe: c.Probe, Log: s.log,
+	}, nil
+}
+
+func (s *Server) sender(c *config.DestinationConfig) (outbox.Sender, error) {
+	switch {
+	case c.MQTT != nil:
+		return s.mqtt(c.Name, c.MQTT)
+	case c.HTTP != nil:
+		return s.http(c.HTTP, c.Policy.Concurrency)
+	}
+	return outbox.NewLog(s.opts.Effects, outbox.LogConfig{URL: c.Log.URL}), nil
+}
+
+func (s *Server) mqtt(name string, c *config.MQTTConfig) (outbox.Sender, error) {
+	o := outbox.MQTTConfig{
+		URL: c.URL, Version: c.Version, QoS: &c.QoS, ClientID: c.ClientID, User: c.User,
+		Password: c.Password, MaxPacket: c.MaxPacket, MaxInFlight: c.MaxInFlight,
+		KeepAlive: c.KeepAlive, NoSubscriberDone: c.NoSubscriberDone,
+		Log: s.log.With("destination", name),
+	}
+	var err error
+	if c.TLS != nil {
+		if o.TLS, err = c.TLS.Load(); err != nil {
+			return nil, err
+		}
+	}
+	return outbox.NewMQTT(o)
+}
+
+func (s *Server) http(c *config.HTTPConfig, conns int) (outbox.Sender, error) {
+	o := outbox.HTTPConfig{
+		URL: c.URL, Header: c.Header, Bearer: c.Bearer, User: c.User, Password: c.Password,
+		MaxConns: conns,
+	}
+	var err error
+	if c.TLS != nil {
+		if o.TLS, err = c.TLS.Load(); err != nil {
+			return nil, err
+		}
+	}
+	return outbox.NewHTTP(o)
+}
+
+// leaseMargin is how much longer than one try a lease is, so that it is renewed at leisure.
+const leaseMargin = 20 * time.Second
+
+// effectWorker sends the effects of one destination.
+func (s *Server) effectWorker(d *outbox.Destination) queue.Worker {
+	return queue.Worker{
+		Lane: outbox.Lane(d.Name),
+		Attempt: func(ctx context.Context, row queue.Row) queue.Settlement {
+			set := outbox.Attempt(ctx, d, row)
+			if set.State == queue.Done && row.Frees {
+				set.Then = s.engine.Acknowledged
+			}
+			return set
+		},
+		Open: d.Open, Changed: d.Changed(), Concurrency: d.Concurrency,
+		Lease: d.Timeout + leaseMargin, HoldLost: d.HoldUnknown,
+		Backoff: queue.Backoff{Base: d.Retry.Base, Cap: d.Retry.Cap},
+	}
+}
+
+// paused tells the metrics which destinations are paused or away.
+func (s *Server) paused() map[string]bool {
+	out := make(map[string]bool, len(s.destinations))
+	for _, d := range s.destinations {
+		out[d.Name] = !d.Open()
+	}
+	return out
+}

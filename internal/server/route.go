@@ -1,0 +1,77 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/inbox"
+	"github.com/oncekit/once/internal/value"
+	"github.com/oncekit/once/queue"
+)
+
+// route says who works a stored callback by today's configuration: a person wants it tried again, or
+// accepted a later content of it.
+func (s *Server) route(row queue.Row) (queue.Arrival, error) {
+	src := s.sources[row.Source]
+	if src == nil {
+		return queue.Arrival{}, fmt.Errorf("source %s is not in the configuration any more: %w",
+			row.Source, once.ErrState)
+	}
+	m, err := message(row)
+	if err != nil {
+		return queue.Arrival{}, err
+	}
+	event := ""
+	if src.Event != nil {
+		if event, err = src.Event(m); err != nil {
+			return queue.Arrival{}, fmt.Errorf("event: %w", err)
+		}
+	}
+	r, err := src.Route(m, event)
+	if err != nil {
+		return queue.Arrival{}, err
+	}
+	a := queue.Arrival{
+		Kind: queue.Callback, State: queue.Pending, Lane: r.Lane, OrderKey: r.OrderKey,
+		Source: src.Name, Event: event, Flow: r.Flow, Task: r.Task, Key: row.Key,
+		TraceParent: row.TraceParent, Meta: row.Meta, Body: row.Body,
+		Retention: src.Retention, KeepBody: src.KeepBody,
+	}
+	if r.Unrouted {
+		a.State = queue.Unrouted
+	}
+	return a, nil
+}
+
+// message is a stored callback as the functions of its source see it.
+func message(row queue.Row) (*inbox.Message, error) {
+	if row.Body == nil {
+		return nil, fmt.Errorf("its body was swept: %w", once.ErrState)
+	}
+	r, err := inbox.DecodeMeta(row.Meta)
+	if err != nil {
+		return nil, err
+	}
+	body, err := value.Decode(row.Body, value.Limits{})
+	if err != nil {
+		return nil, fmt.Errorf("decode body: %w", err)
+	}
+	query, err := url.ParseQuery(r.Query)
+	if err != nil {
+		return nil, fmt.Errorf("decode query: %w", err)
+	}
+	return &inbox.Message{Source: row.Source, Method: r.Method, Path: r.Path, Peer: r.Peer,
+		Header: r.Header, Query: query, Raw: row.Body, Body: body}, nil
+}
+
+// lowerNames gives headers the names by which expressions know them.
+func lowerNames(h http.Header) map[string][]string {
+	out := make(map[string][]string, len(h))
+	for name, values := range h {
+		out[strings.ToLower(name)] = values
+	}
+	return out
+}
