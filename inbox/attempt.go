@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"runtime/debug"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 
 const (
 	defaultHandlerTimeout = 5 * time.Minute
-	defaultRetryBase      = 500 * time.Millisecond
 	defaultRetryCap       = 5 * time.Minute
 
 	// maxRetryAfter bounds what a handler can ask for, so that no row sleeps for ever.
@@ -51,25 +49,20 @@ type Retry struct {
 	Attempts int           // tries until it is a dead letter; 0: no limit
 }
 
-// wait returns the wait after the nth try: at random up to Base·2^(n-1), at most Cap. It is never
-// 0, so that a row that fails at once doesn't spin.
+// wait returns the wait after the nth try.
 func (r Retry) wait(n int) time.Duration {
-	setDefault(&r.Base, defaultRetryBase)
 	setDefault(&r.Cap, defaultRetryCap)
-	longest := r.Cap
-	if n--; n < 32 && r.Base < r.Cap>>max(n, 0) {
-		longest = r.Base << max(n, 0)
-	}
-	return max(rand.N(max(longest, 1)), min(longest, time.Millisecond))
+	return queue.Backoff{Base: r.Base, Cap: r.Cap}.Jitter(n)
 }
 
-// Attempt works one leased row and returns its settlement; cfg.Handler's Commit is in it. It returns
-// when Work does: Work is told to end by its context at cfg.Timeout and when ctx ends. It doesn't
-// panic. Safe for concurrent use.
+// Attempt works one leased row and returns its settlement; cfg.Handler's Commit is in it. It
+// returns when Work does: Work is told to end by its context at cfg.Timeout and when ctx ends. It
+// doesn't panic. Safe for concurrent use.
 func Attempt(ctx context.Context, cfg HandlerConfig, row queue.Row) queue.Settlement {
 	if ctx.Err() != nil {
 		return queue.Settlement{
-			Grant: row.Grant(), State: queue.Pending, NotTried: true, Error: "stopped before the try",
+			Grant: row.Grant(), State: queue.Pending, NotTried: true,
+			Error: "stopped before the try",
 		}
 	}
 	c, err := callbackOf(&row)

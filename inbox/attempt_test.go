@@ -101,6 +101,8 @@ func TestAttempt_ClassifiesFailures(t *testing.T) {
 	dead := want{state: queue.Dead, cause: queue.CausePermanent, block: true}
 	usedUp := want{state: queue.Dead, cause: queue.CauseTransient, block: true}
 	held := want{state: queue.Held}
+	minute := want{state: queue.Pending, min: time.Minute, max: time.Minute}
+	day := want{state: queue.Pending, min: 24 * time.Hour, max: 24 * time.Hour}
 	for name, c := range map[string]struct {
 		err      error
 		attempts int
@@ -113,9 +115,9 @@ func TestAttempt_ClassifiesFailures(t *testing.T) {
 		"plain, tries used up":       {boom, 3, false, usedUp},
 		"permanent":                  {inbox.Permanent(boom), 0, false, dead},
 		"wrapped permanent":          {errors.Join(inbox.Permanent(boom)), 9, true, dead},
-		"retry after":                {inbox.RetryAfter(time.Minute, boom), 0, false, want{state: queue.Pending, min: time.Minute, max: time.Minute}},
-		"retry after, hold":          {inbox.RetryAfter(time.Minute, boom), 0, true, want{state: queue.Pending, min: time.Minute, max: time.Minute}},
-		"retry after a year":         {inbox.RetryAfter(9999*time.Hour, boom), 0, false, want{state: queue.Pending, min: 24 * time.Hour, max: 24 * time.Hour}},
+		"retry after":                {inbox.RetryAfter(time.Minute, boom), 0, false, minute},
+		"retry after, hold":          {inbox.RetryAfter(time.Minute, boom), 0, true, minute},
+		"retry after a year":         {inbox.RetryAfter(9999*time.Hour, boom), 0, false, day},
 		"retry after 0":              {inbox.RetryAfter(0, boom), 0, false, retry},
 		"retry after, tries used up": {inbox.RetryAfter(time.Minute, boom), 3, false, usedUp},
 		"unknown":                    {inbox.Unknown(boom), 0, false, retry},
@@ -165,7 +167,8 @@ func TestBackoff_GrowsToItsCapWithFullJitter(t *testing.T) {
 			least, most = min(least, s.RetryIn), max(most, s.RetryIn)
 		}
 		if least <= 0 || least > longest/10 || most > longest || most < longest*9/10 {
-			t.Errorf("attempt %d: waits from %s to %s, want up to %s", attempt, least, most, longest)
+			t.Errorf("attempt %d: waits from %s to %s, want up to %s", attempt, least, most,
+				longest)
 		}
 	}
 }
@@ -225,7 +228,8 @@ func TestStopping_DoesNotUseUpTheTries(t *testing.T) {
 		}),
 	}
 	s := inbox.Attempt(ctx, cfg, row(1))
-	if s.State != queue.Pending || s.NotTried || !strings.HasPrefix(s.Error, "handler was stopped") {
+	if s.State != queue.Pending || s.NotTried ||
+		!strings.HasPrefix(s.Error, "handler was stopped") {
 		t.Errorf("settlement %+v", s)
 	}
 	s = inbox.Attempt(ctx, cfg, row(1)) // never begun

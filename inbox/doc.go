@@ -8,8 +8,8 @@
 //   - Body and headers are kept as they came. Of Authorization, Cookie, Proxy-Authorization and a
 //     source's DropHeaders only a keyed digest is kept.
 //   - A message of which no callback can be made is answered with the source's invalid reply and
-//     its reason, counted, and kept in the store's ring of refused messages if it has one. Writes to
-//     the ring are limited in rate and time; what is left out is counted.
+//     its reason, counted, and kept in the store's ring of refused messages if it has one. Writes
+//     to the ring are limited in rate and time; what is left out is counted.
 //   - A panic in a source's function is an unavailable reply: nothing was acknowledged.
 //   - A handler's Work runs without a transaction, its Commit in the one in which the callback
 //     becomes done. See [Handler].

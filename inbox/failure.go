@@ -27,8 +27,8 @@ func (f *failure) Error() string { return f.err.Error() }
 // Unwrap returns the cause.
 func (f *failure) Unwrap() error { return f.err }
 
-// Permanent says that no other try will help: the callback becomes a dead letter now. Permanent(nil)
-// is nil.
+// Permanent says that no other try will help: the callback becomes a dead letter now.
+// Permanent(nil) is nil.
 func Permanent(err error) error { return mark(permanent, 0, err) }
 
 // RetryAfter says that the work had no effect and should be tried again after d instead of the

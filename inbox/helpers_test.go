@@ -215,7 +215,9 @@ func post(h http.Handler, path, body string, header ...string) *httptest.Respons
 
 // raw sends bytes to a real server and returns its answer. After the bytes the sending side is
 // closed if cut is true.
-func raw(t *testing.T, addr, request string, cut bool) (status int, header http.Header, body string) {
+func raw(
+	t *testing.T, addr, request string, cut bool,
+) (status int, header http.Header, body string) {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
 	if err != nil {

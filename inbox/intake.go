@@ -1,7 +1,6 @@
 package inbox
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -146,24 +145,24 @@ func (in *intake) build(r *http.Request) (reason string) {
 	m.Body = body
 	key, err := src.Key(m)
 	if err != nil {
-		return reasonOf("key", err)
+		return err.Error()
 	}
 	if m.identity, err = once.Identify(src.scope, key); err != nil {
-		return reasonOf("key", err)
+		return err.Error()
 	}
 	event := ""
 	if src.Event != nil {
 		if event, err = src.Event(m); err != nil {
-			return reasonOf("event", err)
+			return err.Error()
 		}
 	}
 	print, err := src.Fingerprint(m)
 	if err != nil {
-		return reasonOf("fingerprint", err)
+		return err.Error()
 	}
 	route, err := src.Route(m, event)
 	if err != nil {
-		return reasonOf("route", err)
+		return err.Error()
 	}
 	state := queue.Pending
 	if route.Unrouted {
@@ -227,15 +226,6 @@ func (in *intake) refuse(r *http.Request, v verdict) verdict {
 func (in *intake) meta(r *http.Request) []byte {
 	in.scratch = in.rc.appendMeta(in.scratch[:0], r, in.src.denied)
 	return append(make([]byte, 0, len(in.scratch)), in.scratch...)
-}
-
-// reasonOf says what could not be made; errors about keys say it themselves.
-func reasonOf(what string, err error) string {
-	var key *once.KeyError
-	if errors.As(err, &key) {
-		return err.Error()
-	}
-	return what + ": " + err.Error()
 }
 
 // cutText cuts a text to at most n bytes of whole, valid characters.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -72,8 +73,8 @@ func TestDefaults_OfASource(t *testing.T) {
 }
 
 func TestI01_BodyIsStoredByteForByte(t *testing.T) {
-	body := "\xef\xbb\xbf{ \"reqCode\":\"1\",\t\"taskCode\" : \"\\u0041\",\r\n\"amount\": 100.00 ," +
-		"\"callbackMethod\":\"m\" }\n"
+	body := "\xef\xbb\xbf{ \"reqCode\":\"1\",\t\"taskCode\" : \"\\u0041\",\r\n" +
+		"\"amount\": 100.00 ,\"callbackMethod\":\"m\" }\n"
 	store := newMemStore()
 	source := rcs()
 	var verified []byte
@@ -81,7 +82,8 @@ func TestI01_BodyIsStoredByteForByte(t *testing.T) {
 		verified = bytes.Clone(m.Raw)
 		return nil
 	})
-	if w := post(newReceiver(t, store, inbox.Config{}, source), "/in/rcs", body); w.Code != 200 {
+	w := post(newReceiver(t, store, inbox.Config{}, source), "/in/rcs", body)
+	if w.Code != 200 {
 		t.Fatalf("answer %d %s", w.Code, w.Body)
 	}
 	if string(verified) != body || string(store.accepted()[0].Body) != body {
@@ -266,8 +268,12 @@ type ctxKey struct{}
 func TestAppend_SeesTheRequestsValues(t *testing.T) {
 	store := newMemStore()
 	store.before = func(ctx context.Context) error {
+		goroutines := runtime.NumGoroutine()
 		derived, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
+		if n := runtime.NumGoroutine(); n > goroutines {
+			t.Errorf("a derived context costs %d goroutines", n-goroutines)
+		}
 		if derived.Value(ctxKey{}) != "v" || derived.Err() != nil {
 			t.Errorf("value %v, %v", derived.Value(ctxKey{}), derived.Err())
 		}
@@ -275,7 +281,8 @@ func TestAppend_SeesTheRequestsValues(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), ctxKey{}, "v"))
 	cancel() // the sender is gone
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/in/rcs", strings.NewReader(finishFE))
+	body := strings.NewReader(finishFE)
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/in/rcs", body)
 	w := httptest.NewRecorder()
 	newReceiver(t, store, inbox.Config{}).ServeHTTP(w, r)
 	if w.Code != 200 {

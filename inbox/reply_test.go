@@ -48,7 +48,9 @@ func TestConfiguredReplies_OverrideByOutcome(t *testing.T) {
 			"X-Bad":  func(*inbox.Message) (string, error) { return "", errors.New("no field") },
 			"X-Boom": func(*inbox.Message) (string, error) { panic("boom") },
 		},
-		Body: func(*inbox.Message) ([]byte, string, error) { return []byte("taken"), "text/plain", nil },
+		Body: func(*inbox.Message) ([]byte, string, error) {
+			return []byte("taken"), "text/plain", nil
+		},
 	}
 	source.Replies[queue.Duplicate] = inbox.Reply{Status: 204, Body: text(
 		func(*inbox.Message) (string, error) { return "unseen", nil })}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -126,7 +128,9 @@ func TestBearer_TwoHeadersAreRefused(t *testing.T) {
 func TestI19_UnverifiedBodyIsNotKept(t *testing.T) {
 	for keep, want := range map[bool]string{false: "", true: finishFE} {
 		source := rcs()
-		source.Verifier = verifyFunc(func(*inbox.Message) error { return errors.New("bad signature") })
+		source.Verifier = verifyFunc(func(*inbox.Message) error {
+			return errors.New("bad signature")
+		})
 		store := newMemStore()
 		rc := newReceiver(t, store, inbox.Config{UnauthorizedBody: keep}, source)
 		w := post(rc, "/in/rcs", finishFE)
@@ -138,6 +142,38 @@ func TestI19_UnverifiedBodyIsNotKept(t *testing.T) {
 			ring[0].Size != 72 {
 			t.Errorf("ring %+v", ring)
 		}
+	}
+}
+
+func TestRing_KeepsInvalidBodiesOfKnownSendersOnly(t *testing.T) {
+	source := rcs()
+	source.MaxBody = 10
+	source.Verifier = verifyFunc(func(*inbox.Message) error { return nil })
+	store := newMemStore()
+	rc := newReceiver(t, store, inbox.Config{}, source)
+	post(rc, "/in/rcs", "nonsense")
+	long := io.MultiReader(strings.NewReader(finishFE)) // of unknown length
+	r := httptest.NewRequest(http.MethodPost, "/in/rcs", long)
+	w := httptest.NewRecorder()
+	rc.ServeHTTP(w, r) // too large to be verified
+	ring := store.ring()
+	if w.Code != 413 || len(ring) != 2 || string(ring[0].Body) != "nonsense" ||
+		len(ring[1].Body) != 0 || ring[1].Size != 10 {
+		t.Errorf("answer %d, ring %+v", w.Code, ring)
+	}
+}
+
+func TestBearer_StrangersBodiesAreNotRead(t *testing.T) {
+	source := rcs()
+	source.Verifier = &inbox.Bearer{Tokens: []string{"a"}}
+	r := httptest.NewRequest(http.MethodPost, "/in/rcs", readFunc(func([]byte) (int, error) {
+		t.Error("the body was read")
+		return 0, io.EOF
+	}))
+	w := httptest.NewRecorder()
+	newReceiver(t, newMemStore(), inbox.Config{}, source).ServeHTTP(w, r)
+	if w.Code != 401 {
+		t.Errorf("answer %d", w.Code)
 	}
 }
 

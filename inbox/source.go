@@ -60,9 +60,10 @@ func (m *Message) OneHeader(name string) (string, error) {
 	return values[0], nil
 }
 
-// Source is a place where callbacks come from. Its functions are called by many goroutines at once.
-// An error of Key, Event, Fingerprint or Route makes the message invalid; its text is told to the
-// sender and must hold no secret. A panic makes the message unavailable.
+// Source is a place where callbacks come from. Its functions are called by many goroutines at
+// once. An error of Key, Event, Fingerprint or Route makes the message invalid; its text should say
+// what could not be made, is told to the sender and must hold no secret. A panic makes the message
+// unavailable.
 type Source struct {
 	// Name is 1 to 64 letters, digits, dots, dashes and underscores.
 	Name string

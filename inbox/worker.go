@@ -6,8 +6,8 @@ import (
 	"github.com/oncekit/once/queue"
 )
 
-// NewWorker returns the worker by which a dispatcher has the callbacks of a lane worked by a handler.
-// A lane is what the Route of a source names.
+// NewWorker returns the worker by which a dispatcher has the callbacks of a lane worked by a
+// handler. A lane is what the Route of a source names.
 func NewWorker(lane string, cfg HandlerConfig) queue.Worker {
 	setDefault(&cfg.Timeout, defaultHandlerTimeout)
 	return queue.Worker{

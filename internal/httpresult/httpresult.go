@@ -1,5 +1,5 @@
-// Package httpresult says what an HTTP answer means for the thing that was sent. It is the one table
-// of the inbox's HTTP handlers and the outbox's HTTP destinations.
+// Package httpresult says what an HTTP answer means for the thing that was sent. It is the one
+// table of the inbox's HTTP handlers and the outbox's HTTP destinations.
 package httpresult
 
 import (
