@@ -21,11 +21,16 @@ func (t *txn) runCommit(row *stored, fn func(context.Context, queue.Tx) error) e
 	old := t.c.raw.SetInterrupt(ctx)
 	err := t.callCommit(ctx, row, fn)
 	t.c.raw.SetInterrupt(old)
-	if t.c.raw.GetAutocommit() {
-		return t.lost(fmt.Errorf("the handler's Commit ended the transaction: %w", err))
+	if ctx.Err() != nil {
+		err = errors.Join(fmt.Errorf("it took longer than %v", t.s.cfg.CommitTimeout), err)
 	}
-	if err == nil && ctx.Err() != nil {
-		err = fmt.Errorf("it took longer than %v", t.s.cfg.CommitTimeout)
+	if t.c.raw.GetAutocommit() { // SQLite gives up all when a write is interrupted
+		if err == nil {
+			err = errEndsTx
+		}
+		gone := &rolledBackError{err: &queue.CommitError{Err: err}}
+		gone.handler = !storeFault(gone.err)
+		return gone
 	}
 	if err != nil {
 		return &queue.CommitError{Err: err}

@@ -2,6 +2,7 @@ package oncesqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,12 +13,22 @@ import (
 // Settle applies settlements, each in its own savepoint, all with one flush.
 func (s *Store) Settle(ctx context.Context, settlements []queue.Settlement) []error {
 	errs := make([]error, len(settlements))
+	culprit := make([]bool, len(settlements)) // its Commit made SQLite give up a transaction
 	err := s.do(ctx, &op{alone: true, run: func(t *txn) error {
 		for i := range settlements {
+			if culprit[i] {
+				continue
+			}
 			set := &settlements[i]
 			errs[i] = t.savepoint(func() error { return t.settle(set) })
-			if storeFault(errs[i]) {
-				return errs[i]
+			if err := errs[i]; byHandler(err) {
+				culprit[i] = true
+				var failed *queue.CommitError
+				errors.As(err, &failed)
+				errs[i] = failed
+				return err
+			} else if storeFault(err) {
+				return err
 			}
 		}
 		return nil

@@ -41,12 +41,26 @@ type Config struct {
 	Synchronous string
 	// VFS is the name of the SQLite VFS; with one, no lock file is made. Default: the system's.
 	VFS string
-	// BeforeReply is called after each commit, before anybody is told of it. For tests.
-	BeforeReply func()
+	// Probe is called by the goroutine that writes at each of the Points. For tests: a process
+	// that ends there has to lose nothing. Default: nobody is called.
+	Probe func(Point)
 
 	// segmentRows is how many rows a segment of the search index covers. Default 4096.
 	segmentRows int64
 }
+
+// Point names a place in the store's work at which tests let a process end.
+type Point string
+
+// The points.
+const (
+	// PointCommit: everything is written, nothing is committed.
+	PointCommit Point = "commit"
+	// PointReply: it is durable, and nobody was told.
+	PointReply Point = "reply"
+	// PointSweep: a sweep has removed something and is not committed.
+	PointSweep Point = "sweep"
+)
 
 func (c Config) withDefaults() Config {
 	if c.Now == nil {
@@ -69,6 +83,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.segmentRows <= 0 {
 		c.segmentRows = segmentRows
+	}
+	if c.Probe == nil {
+		c.Probe = func(Point) {}
 	}
 	if c.Synchronous == "" {
 		c.Synchronous = "FULL"

@@ -27,7 +27,9 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 			return err
 		}
 		terms, err := t.sweepTerms(limit)
-		n = rows + tasks + terms
+		if n = rows + tasks + terms; n > 0 {
+			s.cfg.Probe(PointSweep)
+		}
 		return err
 	}})
 	if err != nil {

@@ -58,7 +58,7 @@ func (t *txn) onUndo(fn func()) { t.undo = append(t.undo, fn) }
 func (t *txn) ring(lane int64) { t.rang[lane] = struct{}{} }
 
 // savepoint runs fn so that an error undoes what it did and nothing else. If SQLite gave up the whole
-// transaction the error is an errRolledBack.
+// transaction the error is a *rolledBackError.
 func (t *txn) savepoint(fn func() error) error {
 	if err := t.c.exec("SAVEPOINT op"); err != nil {
 		return t.lost(err)
@@ -84,18 +84,55 @@ func (t *txn) savepoint(fn func() error) error {
 }
 
 // rolledBackError says that the whole transaction is gone.
-type rolledBackError struct{ err error }
+type rolledBackError struct {
+	err error
+	// handler is true when a handler's Commit is the cause: the rest can be run again without it.
+	handler bool
+}
 
 func (e *rolledBackError) Error() string { return "transaction given up: " + e.err.Error() }
 func (e *rolledBackError) Unwrap() error { return e.err }
 
-func (t *txn) lost(err error) error { return &rolledBackError{err} }
-
-// storeFault reports whether an error is the store's own and not the answer to a question.
-func storeFault(err error) bool {
-	var e *sqlite3.Error
+func (t *txn) lost(err error) error {
 	var gone *rolledBackError
-	return errors.As(err, &e) || errors.As(err, &gone)
+	if errors.As(err, &gone) {
+		return err
+	}
+	return &rolledBackError{err: err}
+}
+
+// byHandler reports whether a transaction was given up because of a handler's Commit alone.
+func byHandler(err error) bool {
+	var gone *rolledBackError
+	return errors.As(err, &gone) && gone.handler
+}
+
+// storeFault reports whether an error is the store's own and not the answer to a question. A value
+// that breaks a constraint or is too big is the fault of its operation alone, and so is whatever a
+// handler's Commit does, unless it met a disk that fails.
+func storeFault(err error) bool {
+	var gone *rolledBackError
+	var code sqlite3.ErrorCode
+	var handler *queue.CommitError
+	switch {
+	case errors.As(err, &gone):
+		return true
+	case !errors.As(err, &code):
+		return false
+	case errors.As(err, &handler):
+		return diskFault(code)
+	}
+	return code != sqlite3.CONSTRAINT && code != sqlite3.TOOBIG
+}
+
+// diskFault reports whether a code tells of the file or the machine, not of a statement.
+func diskFault(code sqlite3.ErrorCode) bool {
+	switch code {
+	case sqlite3.FULL, sqlite3.IOERR, sqlite3.CORRUPT, sqlite3.NOTADB, sqlite3.NOMEM,
+		sqlite3.READONLY, sqlite3.CANTOPEN, sqlite3.PROTOCOL, sqlite3.BUSY:
+		return true
+	}
+	return false
 }
 
 // unavailable wraps a fault of the store for its callers.

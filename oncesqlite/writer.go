@@ -94,13 +94,16 @@ func (s *Store) finish() {
 // commit runs a batch in one transaction and answers each operation.
 func (s *Store) commit(batch []*op) {
 	err := s.transact(batch, s.housekeep)
+	for byHandler(err) { // each time without one more settlement: Settle leaves out the culprit
+		err = s.transact(batch, s.housekeep)
+	}
 	s.health.note(s.clock.now(), err)
 	if err != nil {
 		s.cfg.Logger.Error("a transaction of the store failed", "error", err,
 			"operations", len(batch))
 	}
-	if s.cfg.BeforeReply != nil {
-		s.cfg.BeforeReply()
+	if err == nil {
+		s.cfg.Probe(PointReply)
 	}
 	for _, o := range batch {
 		if err != nil {
@@ -128,12 +131,14 @@ func (s *Store) transact(batch []*op, extra func(*txn) error) (err error) {
 	}
 	if err != nil {
 		t.rewind(mark{})
-		if !s.w.raw.GetAutocommit() {
-			err = errors.Join(err, tx.Rollback())
+		gone := s.w.raw.GetAutocommit()
+		if e := tx.Rollback(); !gone { // it ends database/sql's view of the transaction, too
+			err = errors.Join(err, e)
 		}
-		s.damaged = true
+		s.damaged = !byHandler(err)
 		return err
 	}
+	s.cfg.Probe(PointCommit)
 	if err := tx.Commit(); err != nil {
 		t.rewind(mark{})
 		s.damaged = true
