@@ -83,7 +83,8 @@ var rules = []rule{
 	// Only here does everything meet.
 	{pattern: "internal/server/...", own: anything, libs: anything},
 	{pattern: "internal/cli/...", own: anything, libs: anything},
-	{pattern: "cmd/...", own: []string{"internal/cli"}},
+	{pattern: "serve", own: []string{"inbox", "internal/cli"}},
+	{pattern: "cmd/...", own: []string{"serve", "internal/cli"}},
 	{pattern: "examples/...", own: anything, libs: anything},
 	{pattern: "internal/torture/...", own: anything, libs: anything},
 	{pattern: "internal/testserver/..."},
@@ -102,7 +103,8 @@ var forbidden = []struct {
 	but         []string
 }{
 	{"internal/server", "the command line starts it", []string{"internal/cli", "examples/..."}},
-	{"internal/cli", "the programs run it", []string{"cmd/...", "examples/..."}},
+	{"internal/cli", "the programs run it", []string{"serve", "cmd/...", "examples/..."}},
+	{"serve", "the programs run it", []string{"cmd/...", "examples/..."}},
 	{"internal/testserver", "it is for tests", []string{"internal/torture/..."}},
 	{"oncetest", "it is for tests", nil},
 	{"queue/queuetest", "it is for tests", nil},
@@ -226,6 +228,7 @@ func TestAForbiddenImportIsFound(t *testing.T) {
 		{"internal/server", modulePath + "/internal/testserver", true},
 		{"cmd/once", modulePath + "/internal/cli", false},
 		{"cmd/once", modulePath + "/queue", true},
+		{"internal/api", modulePath + "/serve", true},
 		{"somewhere/else", "fmt", true},
 	} {
 		text := fmt.Sprintf("package p\n\nimport _ %q\n", c.imported)
