@@ -31,7 +31,7 @@ func (w *work) apply() (queue.Settlement, error) {
 	if err != nil {
 		return queue.Settlement{}, err
 	}
-	gained, taken, err := w.acquire(wanted, w.row.Seq)
+	taken, err := w.acquire(wanted, w.row.Seq)
 	if err != nil {
 		return queue.Settlement{}, err
 	}
@@ -50,7 +50,7 @@ func (w *work) apply() (queue.Settlement, error) {
 			return queue.Settlement{}, err
 		}
 	}
-	return w.settle(next, gained), nil
+	return w.settle(next), nil
 }
 
 // take puts the task into its new state and counts the transition.
@@ -139,12 +139,12 @@ func above(v, have any) (bool, error) {
 }
 
 // settle puts the settlement of an applied transition together.
-func (w *work) settle(next queue.Task, gained bool) queue.Settlement {
+func (w *work) settle(next queue.Task) queue.Settlement {
 	from := w.old.State
 	if w.old.Version == 0 {
 		from = ""
 	}
-	if from != next.State || gained || len(w.ev.Acquire) > 0 || w.resourcesMayDiffer(next) {
+	if from != next.State || len(w.ev.Acquire) > 0 || w.resourcesMayDiffer(next) {
 		w.wakes = append([]queue.Wake{{Wait: queue.WaitTask(w.flow, w.task)}}, w.wakes...)
 	}
 	s := w.changes()
@@ -157,7 +157,8 @@ func (w *work) settle(next queue.Task, gained bool) queue.Settlement {
 
 // resourcesMayDiffer reports whether a callback of the task that waits for a resource might want
 // another one now, or none. Robots report their progress all the time; that alone must not wake
-// anybody. (A second callback of the same event, which this one makes stale, is woken in any case.)
+// anybody. After an event that acquires they are woken in any case: they may be stale now, they may
+// want what the task has just got, and their wait may close a circle through it.
 func (w *work) resourcesMayDiffer(next queue.Task) bool {
 	for name, v := range next.Fields {
 		if w.plan.reads != nil && !w.plan.reads[name] {

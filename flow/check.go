@@ -173,7 +173,8 @@ func (c *machineCheck) event(at []string, ev *Event) {
 		}
 	}
 	if known && !open {
-		c.add(at, "the event can never come: none of its states can be reached from %s", c.m.Initial)
+		c.add(at, "the event can never come: none of its states can be reached from %s",
+			c.m.Initial)
 	}
 	if ev.To != "" && !slices.Contains(c.m.Final, ev.To) && !c.used(ev.To) {
 		c.add(below(at, "to"), "state %q is not final, and no event is legal in it", ev.To)
@@ -206,8 +207,8 @@ func (c *machineCheck) repeats(at []string, ev *Event) {
 		return
 	}
 	if ev.Again == AgainUnset && (ev.staysLegal() || comesAgain(c.reach, ev.To, ev)) {
-		c.add(at, "the event can come again after it was taken; `newer` or `again` has to say what "+
-			"a repeat is")
+		c.add(at, "the event can come again after it was taken; `newer` or `again` has to say "+
+			"what a repeat is")
 	}
 }
 

@@ -36,7 +36,9 @@ func TestCheckRefuses(t *testing.T) {
 			"final.2", `no event leads to state "lost"`},
 		{"from unknown", change("station", func(e *Event) { e.From = []string{"runing"} }),
 			"events.station.from.0", `there is no state "runing"`},
-		{"from final", change("station", func(e *Event) { e.From = []string{"running", "finished"} }),
+		{"from final", change("station", func(e *Event) {
+			e.From = []string{"running", "finished"}
+		}),
 			"events.station.from.1", "state finished is final"},
 		{"from empty", change("station", func(e *Event) { e.From = nil }), "events.station.from",
 			"at least one state"},
@@ -58,7 +60,9 @@ func TestCheckRefuses(t *testing.T) {
 		}, "events.i1", "none of its states can be reached from created"},
 		{"cycle left open", change("finish", func(e *Event) { e.To = "running" }),
 			"events.finish", "`newer` or `again`"},
-		{"loop left open", change("station", func(e *Event) { e.From = append(e.From, "at_station") }),
+		{"loop left open", change("station", func(e *Event) {
+			e.From = append(e.From, "at_station")
+		}),
 			"events.station", "`newer` or `again`"},
 		{"loop can't wait", change("station", func(e *Event) {
 			e.From, e.Again = append(e.From, "at_station"), AgainPark

@@ -18,8 +18,8 @@ type step struct {
 }
 
 // circle follows the owners of what the draft's task would wait for, and what those wait for in
-// turn. It describes the way if that leads back to the task itself, and is empty otherwise. Resources
-// that are free or are being freed wait for no task and end the way.
+// turn. It describes the way if that leads back to the task itself, and is empty otherwise.
+// Resources that are free or are being freed wait for no task and end the way.
 func (d *draft) circle(busy []blocked) (string, error) {
 	self := owner{d.flow, d.task}
 	var way []step

@@ -69,8 +69,8 @@ func (p *plan) repeat(
 				"application, have no order", show(v), show(last))}
 		}
 		if last != nil && order <= 0 {
-			return stale, fmt.Sprintf("newer: %s is not above %s, the value at its last application",
-				show(v), show(last)), nil
+			return stale, fmt.Sprintf("newer: %s is not above %s, the value at its last "+
+				"application", show(v), show(last)), nil
 		}
 	}
 	switch {

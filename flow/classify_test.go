@@ -27,7 +27,9 @@ func TestEventsAreClassifiedByStateAndWhatWasTaken(t *testing.T) {
 	newer := func(ev *Event) { ev.Newer = body("n") }
 	again := func(a Again) func(*Event) { return func(ev *Event) { ev.Again = a } }
 	n := func(v any) map[string]any { return map[string]any{"n": v} }
-	took := func(v any) map[string]queue.Taken { return map[string]queue.Taken{"go": {Count: 1, Newer: v}} }
+	took := func(v any) map[string]queue.Taken {
+		return map[string]queue.Taken{"go": {Count: 1, Newer: v}}
+	}
 	for _, c := range []struct {
 		name   string
 		mod    func(*Event)
@@ -140,6 +142,18 @@ func TestOlderUpdateDoesNotSetItsOtherFields(t *testing.T) {
 	}
 }
 
+func TestMaxThatDoesNotMoveHoldsUpNoTransition(t *testing.T) {
+	m := newModel(t, []*Machine{{Name: "f", Initial: "a", Final: []string{"z"},
+		Events: map[string]*Event{"e": {From: []string{"a"}, Max: []Field{{"n", body("n")}}},
+			"z": {From: []string{"a"}, To: "z", Max: []Field{{"n", body("n")}}}}}}, nil)
+	m.post("f", "T", "e", "1", map[string]any{"n": int64(2)})
+	m.post("f", "T", "z", "2", map[string]any{"n": int64(1)})
+	m.work()
+	if got := m.tasks[owner{"f", "T"}]; got.State != "z" || got.Fields["n"] != int64(2) {
+		t.Fatalf("task %+v", got)
+	}
+}
+
 func TestSetLeavesAFieldWhoseValueIsAbsentAndReadsTheFieldsAsTheyWere(t *testing.T) {
 	m := newModel(t, []*Machine{{Name: "f", Initial: "a", Final: []string{"z"},
 		Events: map[string]*Event{"z": {From: []string{"a"}, To: "z"}, "e": {From: []string{"a"},
@@ -166,13 +180,15 @@ func TestExpressionThatFailsIsADeadLetterThatNamesItsPlace(t *testing.T) {
 		{"set", func(e *Event) { e.Set = []Field{{"x", bad}} }, "set.x: body.x: no such field"},
 		{"max", func(e *Event) { e.Max = []Field{{"x", bad}} }, "max.x: body.x: no such field"},
 		{"newer", func(e *Event) { e.Newer = bad }, "newer: body.x: no such field"},
-		{"acquire", func(e *Event) { e.Acquire = []Expr{bad} }, "acquire[0]: body.x: no such field"},
+		{"acquire", func(e *Event) { e.Acquire = []Expr{bad} },
+			"acquire[0]: body.x: no such field"},
 		{"acquire, no slash", func(e *Event) { e.Acquire = []Expr{text0("k/n"), text0("roadway")} },
 			`acquire[1]: "roadway": want kind/name`},
 		{"acquire, no kind", func(e *Event) { e.Acquire = []Expr{text0("/n")} },
 			`acquire[0]: "/n": want kind/name`},
 		{"acquire, a list", func(e *Event) { e.Acquire = []Expr{text0([]any{})} }, "acquire[0]: "},
-		{"release", func(e *Event) { e.Release = []Expr{bad} }, "release[0]: body.x: no such field"},
+		{"release", func(e *Event) { e.Release = []Expr{bad} },
+			"release[0]: body.x: no such field"},
 		{"effects", func(e *Event) {
 			e.Effects = []Effect{sent("fine", "d"), {Name: "tell", Destination: "d",
 				Build: func(*Vars) ([]byte, []byte, error) { return nil, nil, errors.New("no") }}}

@@ -24,8 +24,8 @@ type work struct {
 // Row.Event. The result's State is
 //
 //   - Done: the transition was applied;
-//   - Stale: it came too late or a second time, and has no effect: the task is final or gone, it has
-//     taken the transition and can't come back to it, or `newer` or `max` did not move up;
+//   - Stale: it came too late or a second time, and has no effect: the task is final or gone, it
+//     has taken the transition and can't come back to it, or `newer` or `max` did not move up;
 //   - Parked: it waits for its task to move (early), or for a resource that is taken; then it waits
 //     for the resource and for its task, whose move may make the wait pointless;
 //   - Dead: illegal, refused, in a circle, waited too long, or with an expression that failed;
@@ -186,9 +186,9 @@ func (w *work) alarm(first blocked) error {
 	return nil
 }
 
-// handOn wakes the next waiter of each resource that the row was woken for and does not wait for any
-// more, if the resource is free after the settlement. Without it a waiter that goes another way
-// would leave those behind it asleep in front of a free resource.
+// handOn wakes the next waiter of each resource that the row was woken for and does not wait for
+// any more, if the resource is free after the settlement. Without it a waiter that goes another
+// way would leave those behind it asleep in front of a free resource.
 func (e *Engine) handOn(v queue.View, row queue.Row, s *queue.Settlement) error {
 	for _, wait := range row.Waits {
 		want, ok := waitedRef(wait)

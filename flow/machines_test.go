@@ -73,8 +73,8 @@ func robots() *Machine {
 			"finish": {Name: "finish", From: []string{"unloaded"}, To: "finished",
 				Set:        []Field{{"finishFlag", text0(true)}, {"jobStatus", text0("finish")}},
 				ReleaseAll: true},
-			"cancel": {Name: "cancel", From: []string{"created", "running", "at_station", "unloaded"},
-				To: "cancelled", ReleaseAll: true},
+			"cancel": {Name: "cancel",
+				From: []string{"created", "running", "at_station", "unloaded"}, To: "cancelled", ReleaseAll: true},
 		},
 	}
 }
@@ -102,8 +102,10 @@ func lift() *Machine {
 				Release: []Expr{text0("door/top")}},
 			"hop": {Name: "hop", From: []string{"top", "idle"}, Newer: body("n"),
 				Set:     []Field{{"via", body("via")}},
-				Acquire: []Expr{field("roadway/", "via")}, Effects: []Effect{sent("hopped", "wms")}},
-			"drop":  {Name: "drop", From: []string{"top"}, To: "idle", Again: AgainStale, ReleaseAll: true},
+				Acquire: []Expr{field("roadway/", "via")},
+				Effects: []Effect{sent("hopped", "wms")}},
+			"drop": {Name: "drop", From: []string{"top"}, To: "idle", Again: AgainStale,
+				ReleaseAll: true},
 			"leave": {Name: "leave", From: []string{"idle", "top"}, To: "out", ReleaseAll: true},
 		},
 	}

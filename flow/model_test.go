@@ -28,6 +28,7 @@ type model struct {
 	limits    map[int64]time.Time
 	applied   map[string]int64 // done callbacks by flow, task and event
 	messages  map[int64]Message
+	repeated  int // effects that were there already
 	handed    int // wakes of the first waiter of a resource that found one
 }
 
@@ -195,14 +196,15 @@ func (m *model) setResource(r queue.Resource, seen map[string]bool) {
 
 func (m *model) addEffect(a queue.Arrival) {
 	m.t.Helper()
-	if a.Kind != queue.Effect || a.Lane != "effect/"+a.Source || a.Retention <= 0 || a.Cause == "" ||
-		a.OrderKey == "" || a.Event == "" {
+	if a.Kind != queue.Effect || a.Lane != "effect/"+a.Source || a.Retention <= 0 ||
+		a.Cause == "" || a.OrderKey == "" || a.Event == "" {
 		m.t.Fatalf("effect is incomplete: %+v", a)
 	}
 	if m.known[a.Identity] != nil {
 		if !strings.HasPrefix(a.Event, "busy-") {
 			m.t.Fatalf("effect %s of %s is there already", a.Event, a.Task)
 		}
+		m.repeated++
 		return
 	}
 	m.insert(a)

@@ -9,9 +9,9 @@ import (
 	"github.com/oncekit/once/queue"
 )
 
-// Overdue says what follows when a task has stood still too long: its alarms, once in each stay in
-// the state, and a line in its history. An alarm that can't be built is named there. It is empty for
-// a task that is not due. Each stay has its own, stable effect ids.
+// Overdue says what follows when a task has stood still too long: its alarms, once in each stay
+// in the state, and a line in its history. An alarm that can't be built is named there. It is
+// empty for a task that is not due. Each stay has its own, stable effect ids.
 func (e *Engine) Overdue(v queue.View, task queue.Task) (queue.Settlement, error) {
 	if task.Version == 0 || task.Gone || task.OverdueAt.IsZero() || task.OverdueAt.After(v.Now()) {
 		return queue.Settlement{}, nil

@@ -15,10 +15,10 @@ const causePerson = "person"
 var errNobody = errors.New("actor and reason are required")
 
 // Move puts a task into another state because a person says so. Fields stay, and no transition
-// counts as taken. A move into a final state frees everything that the task owns, with the effects
-// that belong to it: nothing else would ever free it. It returns once.ErrNotFound for an unknown flow
-// or task, and once.ErrState for a state that the flow doesn't have, the state that the task is in,
-// and a task that is gone.
+// counts as taken. A move into a final state frees everything that the task owns, with the
+// effects that belong to it: nothing else would ever free it. It returns once.ErrNotFound for an
+// unknown flow or task, and once.ErrState for a state that the flow doesn't have, the state that
+// the task is in, and a task that is gone.
 func (e *Engine) Move(
 	v queue.View, flow, task, to string, by queue.Action,
 ) (queue.Settlement, error) {
@@ -52,9 +52,9 @@ func (e *Engine) Move(
 }
 
 // ReleaseResource frees a resource because a person says so. One that is owned is freed as by its
-// owner, with the on_release effects and the wait for them; one that is being freed is free at once:
-// the person says that what it waits for has happened. It returns once.ErrNotFound for a resource
-// that was never owned and once.ErrState for one that is free.
+// owner, with the on_release effects and the wait for them; one that is being freed is free at
+// once: the person says that what it waits for has happened. It returns once.ErrNotFound for a
+// resource that was never owned and once.ErrState for one that is free.
 func (e *Engine) ReleaseResource(
 	v queue.View, kind, name string, by queue.Action,
 ) (queue.Settlement, error) {
@@ -90,10 +90,10 @@ func (e *Engine) ReleaseResource(
 	return s, nil
 }
 
-// TransferResource makes a task the owner of a resource because a person says so, whoever owned it
-// before: with a new fence and without effects. The task's waiting callbacks are woken. It returns
-// once.ErrNotFound for a resource that was never owned and an unknown flow or task, once.ErrState for
-// a task that is final or gone or owns the resource already.
+// TransferResource makes a task the owner of a resource because a person says so, whoever owned
+// it before: with a new fence and without effects. The task's waiting callbacks are woken. It
+// returns once.ErrNotFound for a resource that was never owned and an unknown flow or task,
+// once.ErrState for a task that is final or gone or owns the resource already.
 func (e *Engine) TransferResource(
 	v queue.View, kind, name, toFlow, toTask string, by queue.Action,
 ) (queue.Settlement, error) {

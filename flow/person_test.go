@@ -194,3 +194,30 @@ func TestAcknowledgementOfAnOrdinaryEffectChangesNothing(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 }
+
+func TestActionOfAPersonWhoseEffectCannotBeBuiltChangesNothing(t *testing.T) {
+	kinds := plant()
+	kinds[0].OnRelease[0].Build = func(*Vars) ([]byte, []byte, error) {
+		return nil, nil, errors.New("body: there is none")
+	}
+	m := newModel(t, []*Machine{robots()}, kinds)
+	m.robot("A", "startFE", "roadway", "R")
+	if s, err := m.e.Move(m, "transport", "A", "finished", ann); err == nil || s.Tasks != nil {
+		t.Errorf("%+v %v", s, err)
+	}
+	if s, err := m.e.ReleaseResource(m, "roadway", "R", ann); err == nil || s.Resources != nil {
+		t.Errorf("%+v %v", s, err)
+	}
+}
+
+func TestOwnerThatIsGoneHasNoHistoryAndItsResourceCanBeFreed(t *testing.T) {
+	m := robotPlant(t)
+	m.robot("A", "startFE", "roadway", "R")
+	m.robot("B", "startFE")
+	m.tasks[owner{"transport", "A"}] = queue.Task{State: "running", Version: 2, Gone: true}
+	m.act(m.e.TransferResource(m, "roadway", "R", "transport", "B", ann))
+	m.tasks[owner{"transport", "B"}] = queue.Task{State: "running", Version: 3, Gone: true}
+	m.act(m.e.ReleaseResource(m, "roadway", "R", ann))
+	m.ack(m.pendingEffects("unlock-roadway")[0])
+	m.wantResource("roadway", "R", "", 2, 0)
+}

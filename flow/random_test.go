@@ -204,7 +204,8 @@ func (c *chaos) check() {
 	for at, task := range c.tasks {
 		for event, taken := range task.Taken {
 			if n := c.applied[at.flow+"|"+at.task+"|"+event]; n != taken.Count {
-				c.t.Fatalf("%v counts %s %d times, %d callbacks are done", at, event, taken.Count, n)
+				c.t.Fatalf("%v counts %s %d times, %d callbacks are done", at, event,
+					taken.Count, n)
 			}
 			once := at.flow == "transport" && event != "updateSeq" && !c.moved[at]
 			if once && taken.Count > 1 {

@@ -107,21 +107,21 @@ type blocked struct {
 }
 
 // acquire takes all resources for the task, or none and returns those that it can't have, in the
-// order of the list. seq is the place in the order of acceptance: a free resource goes to an earlier
-// waiter first.
-func (d *draft) acquire(wanted []ref, seq int64) (gained bool, busy []blocked, err error) {
+// order of the list. seq is the place in the order of acceptance: a free resource goes to an
+// earlier waiter first.
+func (d *draft) acquire(wanted []ref, seq int64) (busy []blocked, err error) {
 	var take []*queue.Resource
 	for _, want := range wanted {
 		r, err := d.get(want)
 		if err != nil {
-			return false, nil, err
+			return nil, err
 		}
 		if d.owns(r) {
 			continue
 		}
 		why, err := d.blockedBy(r, seq)
 		if err != nil {
-			return false, nil, err
+			return nil, err
 		}
 		if why != "" {
 			busy = append(busy, blocked{r, why})
@@ -130,14 +130,14 @@ func (d *draft) acquire(wanted []ref, seq int64) (gained bool, busy []blocked, e
 		take = append(take, r)
 	}
 	if len(busy) > 0 {
-		return false, busy, nil
+		return busy, nil
 	}
 	for _, r := range take {
 		if !d.owns(r) { // named twice in the list
 			d.give(r, d.flow, d.task)
 		}
 	}
-	return len(take) > 0, nil, nil
+	return nil, nil
 }
 
 // blockedBy says why the resource can't be taken; empty: it can.

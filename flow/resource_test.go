@@ -86,8 +86,8 @@ func TestCircleOfTwoTasksIsADeadLetterThatNamesIt(t *testing.T) {
 	m.x("T2", "first", take("B", "A"))
 	m.wantRow(m.x("T1", "second", take("A", "B")), queue.Parked, "task T2 owns it")
 	r := m.x("T2", "second", take("B", "A"))
-	m.wantRow(r, queue.Dead, "the wait closes a circle: T2 owns roadway/B and waits for roadway/A, "+
-		"which T1 owns; T1 waits for roadway/B")
+	m.wantRow(r, queue.Dead, "the wait closes a circle: T2 owns roadway/B and waits for "+
+		"roadway/A, which T1 owns; T1 waits for roadway/B")
 	if r.DeadCause != queue.CauseCircle {
 		t.Fatalf("cause %s", r.DeadCause)
 	}
@@ -290,6 +290,9 @@ func TestBusyEffectsAreSentWhenTheWaitBegins(t *testing.T) {
 		}
 	}
 	m.work()
+	if m.repeated > 0 {
+		t.Fatal("the alarm was built again")
+	}
 	m.wantEffects("busy-alarm", "busy-alarm")
 	a := m.pendingEffects("")[0]
 	if a.Resource != "" || a.Frees || a.OrderKey != "task/x/T2" {
@@ -370,4 +373,85 @@ func TestEffectsOfOneNameHaveDifferentIDs(t *testing.T) {
 	})
 	m.x("T1", "first", take("A", ""))
 	m.wantEffects("tell", "tell", "tell") // the model refuses a second of one identity
+}
+
+func TestBusyEffectAndEffectOfOneNameAreTwo(t *testing.T) {
+	m := cross(t, func(m *Machine) {
+		m.Busy.Effects = []Effect{sent("tell", "wms")}
+		m.Events["first"].Effects = []Effect{sent("tell", "wms")}
+	})
+	m.x("T1", "first", take("A", ""))
+	m.x("T2", "first", take("A", ""))
+	m.x("T1", "end", nil)
+	m.wantEffects("tell", "tell", "tell")
+}
+
+func TestReleaseAllFreesWhatTheSameTransitionTook(t *testing.T) {
+	m := cross(t, func(m *Machine) { m.Events["second"].ReleaseAll = true },
+		ResourceKind{Kind: "roadway", OnRelease: []Effect{sent("unlock", "plant")}})
+	m.x("T1", "first", take("A", ""))
+	m.x("T1", "second", take("", "B"))
+	m.wantResource("roadway", "A", "T1", 1, 1)
+	m.wantResource("roadway", "B", "T1", 1, 1)
+	m.wantEffects("unlock", "unlock")
+}
+
+func TestResourceThatIsBeingFreedClosesNoCircle(t *testing.T) {
+	m := cross(t, func(m *Machine) {
+		m.Events["second"].Release = []Expr{field("roadway/", "a")}
+		m.Events["third"] = &Event{From: []string{"two"}, Acquire: []Expr{field("roadway/", "c")},
+			Set: []Field{{"c", body("c")}}}
+	}, ResourceKind{Kind: "roadway", OnRelease: []Effect{sent("unlock", "plant")}})
+	m.x("T1", "first", take("A", ""))
+	m.x("T2", "first", take("B", ""))
+	m.x("T2", "second", take("", "C"))           // T2 owns C, B is being freed from it
+	m.x("T2", "third", map[string]any{"c": "A"}) // T2 waits for A, which T1 owns
+	r := m.x("T1", "second", take("", "B"))      // T1 waits for an unlock, not for T2
+	m.wantRow(r, queue.Parked, "it is being freed from task T2")
+}
+
+// What a waiting callback wants may change while it waits.
+func TestWaitingCallbackIsLookedAtAgainWhenItsTaskWantsSomethingElse(t *testing.T) {
+	for _, reads := range [][]string{nil, {"way"}} {
+		m := cross(t, func(m *Machine) {
+			m.Events["reroute"] = &Event{From: []string{"one"}, Set: []Field{{"way", body("a")}}}
+			m.Events["report"] = &Event{From: []string{"one"}, Max: []Field{{"seq", body("n")}}}
+			m.Events["enter"] = &Event{From: []string{"one"}, To: "two",
+				Acquire: []Expr{field("roadway/", "way")}, AcquireReads: reads}
+			for _, name := range []string{"first", "second", "both"} {
+				m.Events[name].AcquireReads = reads
+			}
+		})
+		m.x("T1", "first", take("A", ""))
+		m.x("T2", "first", take("Q", ""))
+		m.x("T2", "reroute", take("A", ""))
+		r := m.x("T2", "enter", nil)
+		m.wantRow(r, queue.Parked, "")
+		attempts := r.Attempt
+		m.x("T2", "report", map[string]any{"n": int64(1)})
+		if woken := r.Attempt > attempts; woken != (reads == nil) {
+			t.Errorf("reads %v: a report woke it: %v", reads, woken)
+		}
+		m.post("x", "T2", "reroute", "again", take("B", ""))
+		m.work()
+		m.wantRow(r, queue.Done, "")
+		m.wantResource("roadway", "B", "T2", 1, 0)
+	}
+}
+
+func TestWaitingCallbackIsLookedAtAgainWhenItsMaxIsPassed(t *testing.T) {
+	m := cross(t, func(m *Machine) {
+		m.Events["report"] = &Event{From: []string{"one"}, Max: []Field{{"seq", body("n")}}}
+		m.Events["pass"] = &Event{From: []string{"one"}, Max: []Field{{"seq", body("n")}},
+			Acquire: []Expr{text0("roadway/A")}}
+		for _, ev := range m.Events {
+			ev.AcquireReads = []string{}
+		}
+	})
+	m.x("T1", "first", take("A", ""))
+	m.x("T2", "first", take("Q", ""))
+	r := m.x("T2", "pass", map[string]any{"n": int64(1)})
+	m.wantRow(r, queue.Parked, "")
+	m.x("T2", "report", map[string]any{"n": int64(2)})
+	m.wantRow(r, queue.Stale, "max.seq: 1 is not above 2")
 }

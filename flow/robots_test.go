@@ -2,6 +2,7 @@ package flow
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -245,7 +246,8 @@ func TestEventForATombstoneIsStale(t *testing.T) {
 	m := robotPlant(t)
 	m.tasks[owner{"transport", "T1"}] = queue.Task{Flow: "transport", ID: "T1",
 		State: "finished", Version: 9, Gone: true}
-	m.wantRow(m.robot("T1", "startFE"), queue.Stale, "the task is gone; its last state was finished")
+	m.wantRow(m.robot("T1", "startFE"), queue.Stale,
+		"the task is gone; its last state was finished")
 }
 
 func TestUndeclaredEventIsUnrouted(t *testing.T) {
@@ -302,5 +304,31 @@ func TestOverdueTaskRaisesItsAlarmOnceInAStay(t *testing.T) {
 	m.robot("T1", "station")
 	if got := m.tasks[owner{"transport", "T1"}].OverdueAt; !got.IsZero() {
 		t.Fatalf("at_station is overdue at %v", got)
+	}
+}
+
+func TestOverdueAlarmThatCannotBeBuiltIsNamedInTheHistory(t *testing.T) {
+	machine := robots()
+	machine.Overdue["running"].Effects[0].Build = func(*Vars) ([]byte, []byte, error) {
+		return nil, nil, errors.New("task.robot: no such field")
+	}
+	m := newModel(t, []*Machine{machine}, nil)
+	m.robot("T1", "startFE")
+	m.pass(time.Hour)
+	m.wantEffects()
+	line := m.history[owner{"transport", "T1"}][1]
+	want := "in state running since 2026-03-01T08:00:00Z; " +
+		"not sent: effects.task-stands-still: task.robot: no such field"
+	if line.Note != want || !m.tasks[owner{"transport", "T1"}].OverdueAt.IsZero() {
+		t.Fatalf("history %+v", line)
+	}
+}
+
+func TestTaskThatIsNotOverdueRaisesNothing(t *testing.T) {
+	m := robotPlant(t)
+	m.robot("T1", "startFE")
+	s, err := m.e.Overdue(m, m.tasks[owner{"transport", "T1"}])
+	if err != nil || len(s.Tasks)+len(s.Effects) > 0 {
+		t.Fatalf("%+v %v", s, err)
 	}
 }
