@@ -47,46 +47,77 @@ func (t *txn) callCommit(ctx context.Context, row *stored,
 				"panic", p, "stack", string(debug.Stack()))
 		}
 	}()
-	return fn(ctx, t.tx)
+	g := &guardedTx{tx: t.tx, limit: ctx}
+	defer g.end()
+	return fn(ctx, g)
 }
 
-// guardedTx is the transaction as a handler sees it. It can't be ended through it.
-type guardedTx struct{ tx *sql.Tx }
+// guardedTx is the transaction as a handler sees it. It can't be ended through it, and nothing that
+// runs in it outlives Commit, whatever context the handler passes.
+type guardedTx struct {
+	tx    *sql.Tx
+	limit context.Context
+	open  []*sql.Rows
+	stops []context.CancelFunc
+}
 
 var errEndsTx = errors.New("a handler's Commit can't begin or end transactions, " +
 	"attach databases or set pragmas: the transaction is the store's")
 
+// within returns the handler's context, ended by the limit of Commit at the latest.
+func (g *guardedTx) within(ctx context.Context) context.Context {
+	ctx, stop := context.WithCancel(ctx)
+	unlink := context.AfterFunc(g.limit, stop)
+	g.stops = append(g.stops, func() { unlink(); stop() })
+	return ctx
+}
+
+// end closes what the handler left open: the connection is the store's again.
+func (g *guardedTx) end() {
+	for _, rows := range g.open {
+		_ = rows.Close() // what it read is of no interest any more
+	}
+	for _, stop := range g.stops {
+		stop()
+	}
+}
+
 // ExecContext runs a statement in the store's transaction.
-func (g guardedTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+func (g *guardedTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result,
+	error) {
 	if endsTx(query) {
 		return nil, errEndsTx
 	}
-	return g.tx.ExecContext(ctx, query, args...)
+	return g.tx.ExecContext(g.within(ctx), query, args...)
 }
 
 // QueryContext runs a query in the store's transaction.
-func (g guardedTx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+func (g *guardedTx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows,
+	error) {
 	if endsTx(query) {
 		return nil, errEndsTx
 	}
-	return g.tx.QueryContext(ctx, query, args...)
+	rows, err := g.tx.QueryContext(g.within(ctx), query, args...)
+	if err == nil {
+		g.open = append(g.open, rows)
+	}
+	return rows, err
 }
 
 // QueryRowContext runs a query for one row in the store's transaction.
-func (g guardedTx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+func (g *guardedTx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	if endsTx(query) {
-		query = "SELECT 'the transaction is the store''s' WHERE abs(-9223372036854775808)"
+		query, args = "SELECT 'the transaction is the store''s' "+
+			"WHERE abs(-9223372036854775807 - 1)", nil
 	}
-	return g.tx.QueryRowContext(ctx, query, args...)
+	return g.tx.QueryRowContext(g.within(ctx), query, args...)
 }
 
 // endsTx reports whether a text holds a statement that begins with a word that is not a handler's to
 // use. It errs on the safe side: a text literal that contains such a statement is refused too.
 func endsTx(query string) bool {
 	for part := range strings.SplitSeq(query, ";") {
-		word, _, _ := strings.Cut(strings.TrimLeft(stripComments(part), " \t\r\n("), " ")
-		word = strings.ToUpper(strings.TrimSpace(word))
-		switch word {
+		switch firstWord(stripComments(part)) {
 		case "BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", "ATTACH", "DETACH",
 			"PRAGMA", "VACUUM":
 			return true
@@ -95,10 +126,24 @@ func endsTx(query string) bool {
 	return false
 }
 
+// blank is what SQLite skips between words; it takes a byte order mark for a space.
+const blank = " \t\r\n\f\v\ufeff"
+
+// firstWord returns the letters at the start of a statement, in upper case.
+func firstWord(s string) string {
+	end := strings.IndexFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	})
+	if end >= 0 {
+		s = s[:end]
+	}
+	return strings.ToUpper(s)
+}
+
 // stripComments removes comments before the first word of a statement.
 func stripComments(s string) string {
 	for {
-		s = strings.TrimLeft(s, " \t\r\n")
+		s = strings.TrimLeft(s, blank)
 		switch {
 		case strings.HasPrefix(s, "--"):
 			_, rest, found := strings.Cut(s, "\n")

@@ -1,6 +1,7 @@
 package oncesqlite
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -29,7 +30,7 @@ type txn struct {
 	// timers is true when a next_at was written.
 	timers bool
 	// tx is the database/sql view of the transaction.
-	tx queue.Tx
+	tx *sql.Tx
 }
 
 type delta struct {
