@@ -103,7 +103,9 @@ type Store struct {
 
 	ops  chan *op
 	quit chan struct{}
-	wg   sync.WaitGroup
+	// ended is closed when the goroutine that writes took its last operation.
+	ended chan struct{}
+	wg    sync.WaitGroup
 
 	closeOnce sync.Once
 	closed    error
@@ -130,6 +132,7 @@ type Store struct {
 	counts  counters
 	bells   bells
 	readers chan *conn
+	opened  int // readers
 	health  health
 }
 
@@ -154,6 +157,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, ops: make(chan *op, opBacklog), quit: make(chan struct{}),
+		ended: make(chan struct{}),
 		lanes: map[string]int64{}, laneNames: map[int64]string{},
 		busy: map[lineKey]int64{}, working: map[int64]*lease{},
 		inLine: map[int64]int{}, suspects: map[int64]int{},
@@ -194,6 +198,7 @@ func (s *Store) open(ctx context.Context) error {
 			return err
 		}
 		s.readers <- r
+		s.opened++
 	}
 	return s.recover()
 }
@@ -262,7 +267,7 @@ func (s *Store) Close() error {
 // release closes what is open.
 func (s *Store) release() error {
 	var errs []error
-	for len(s.readers) > 0 {
+	for range s.opened { // one that answers a question comes back when it is done
 		errs = append(errs, (<-s.readers).close())
 	}
 	if s.w != nil {
@@ -286,7 +291,13 @@ func (s *Store) read(ctx context.Context, fn func(*conn) error) error {
 		}
 		err := fn(c)
 		c.raw.SetInterrupt(old)
-		return errors.Join(err, c.exec("COMMIT"))
+		if !c.raw.GetAutocommit() { // a fault of the disk ends the transaction by itself
+			err = errors.Join(err, c.exec("COMMIT"))
+		}
+		if storeFault(err) {
+			err = unavailable(err)
+		}
+		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.quit:

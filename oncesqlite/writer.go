@@ -32,12 +32,22 @@ func (s *Store) do(ctx context.Context, o *op) error {
 	case <-s.quit:
 		return errClosed
 	}
-	<-o.done // always answered: the writer ends what it took, also when it closes
-	return o.err
+	select {
+	case <-o.done: // the writer ends what it took, also when it closes
+		return o.err
+	case <-s.ended: // it may have been handed over just after the writer's last look
+	}
+	select {
+	case <-o.done:
+		return o.err
+	default:
+		return errClosed
+	}
 }
 
 // write is the goroutine that writes.
 func (s *Store) write() {
+	defer close(s.ended)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
