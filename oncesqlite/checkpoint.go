@@ -61,7 +61,7 @@ func checkpointPragmas(c *sqlite3.Conn) error {
 
 // forceCheckpoint is called by the writer between two transactions.
 func (s *Store) forceCheckpoint() {
-	if s.walPages.Load() < checkpointForce {
+	if s.damaged || s.walPages.Load() < checkpointForce {
 		return
 	}
 	_, _, err := s.w.raw.WALCheckpoint("main", sqlite3.CHECKPOINT_PASSIVE)

@@ -7,17 +7,32 @@ import (
 	"time"
 )
 
-// health remembers how the last transaction went.
+// health remembers how the last transaction that wrote went.
 type health struct {
 	mu  sync.Mutex
 	at  int64
 	err error
 }
 
-func (h *health) note(at int64, err error) {
+// noteHealth remembers how a transaction went, and logs when the store is lost or found again. One
+// that wrote nothing says nothing good: a full disk doesn't hinder it.
+func (s *Store) noteHealth(err error, operations int) {
+	wrote := s.wrote
+	s.wrote = false
+	if err == nil && !wrote {
+		return
+	}
+	h := &s.health
 	h.mu.Lock()
-	h.at, h.err = at, err
+	before := h.err
+	h.at, h.err = s.clock.now(), err
 	h.mu.Unlock()
+	switch {
+	case err != nil && before == nil:
+		s.cfg.Logger.Error("the store can't be written", "error", err, "operations", operations)
+	case err == nil && before != nil:
+		s.cfg.Logger.Info("the store can be written again")
+	}
 }
 
 // pingAfter is how old the last good transaction may be before Ping writes one of its own.

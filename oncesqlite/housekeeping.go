@@ -12,10 +12,15 @@ const (
 	timersPerCommit = 256
 	// idleTick is how often the writer looks around when nothing happens.
 	idleTick = time.Second
+	// mendEvery is how often a store is tried that can't be written, while nobody asks for it.
+	mendEvery = 250 * time.Millisecond
 )
 
 // untilHousekeeping returns how long the writer may sleep.
 func (s *Store) untilHousekeeping() time.Duration {
+	if s.damaged {
+		return mendEvery
+	}
 	now := s.clock.now()
 	wait := idleTick
 	if s.nextTimer != 0 {
@@ -29,6 +34,11 @@ func (s *Store) untilHousekeeping() time.Duration {
 
 // housekeep does what is due, in the transaction of whatever else is done.
 func (s *Store) housekeep(t *txn) error {
+	if s.mended {
+		if err := t.reconcile(); err != nil {
+			return err
+		}
+	}
 	if s.nextTimer != 0 && s.nextTimer <= t.now {
 		if err := t.fireTimers(); err != nil {
 			return err
@@ -93,9 +103,7 @@ func (t *txn) expireLease(seq int64) error {
 	if err != nil {
 		return err
 	}
-	if err := t.release(row); err != nil {
-		return err
-	}
+	t.release(row)
 	return t.lostAttempt(seq, row.lane, row.Kind, row.Source, true)
 }
 

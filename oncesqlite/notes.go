@@ -1,6 +1,7 @@
 package oncesqlite
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -59,7 +60,11 @@ func (n *notes) add(seq, at int64, peer string) {
 	}
 	e.count++
 	e.last = max(e.last, at)
-	a := arrivalNote{at, peer}
+	e.keep(arrivalNote{at, peer})
+}
+
+// keep remembers an arrival among the first or the latest ones.
+func (e *note) keep(a arrivalNote) {
 	if len(e.first) < keptArrivals {
 		e.first = append(e.first, a)
 		return
@@ -96,16 +101,38 @@ func (n *notes) take(limit int) []*note {
 	return out
 }
 
+// putBack restores what was taken for a transaction that failed, before what came in meanwhile.
+func (n *notes) putBack(taken []*note) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.bySeq == nil {
+		n.bySeq = map[int64]*note{}
+	}
+	for _, e := range taken {
+		since := e.last
+		if len(e.first) > 0 {
+			since = e.first[0].at
+		}
+		if n.since == 0 || since < n.since {
+			n.since = since
+		}
+		later := n.bySeq[e.seq]
+		n.bySeq[e.seq] = e
+		if later == nil {
+			n.order = append(n.order, e.seq)
+			continue
+		}
+		e.count, e.last = e.count+later.count, max(e.last, later.last)
+		for _, a := range slices.Concat(later.first, later.latest) {
+			e.keep(a)
+		}
+	}
+}
+
 // flush writes what came in, up to limit rows.
 func (n *notes) flush(t *txn, limit int) error {
 	taken := n.take(limit)
-	t.onUndo(func() { // nothing is lost when the transaction fails
-		for _, e := range taken {
-			for _, a := range append(e.first, e.latest...) {
-				n.add(e.seq, a.at, a.peer)
-			}
-		}
-	})
+	t.onUndo(func() { n.putBack(taken) })
 	for _, e := range taken {
 		if err := t.writeNote(e); err != nil {
 			return err

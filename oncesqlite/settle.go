@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/queue"
@@ -68,9 +67,7 @@ func (t *txn) settleRow(row *stored, set queue.Settlement) error {
 
 // setState moves a row to the state of its settlement.
 func (t *txn) setState(row *stored, set *queue.Settlement) error {
-	if err := t.release(row); err != nil {
-		return err
-	}
+	t.release(row)
 	if err := t.endWaits(row); err != nil {
 		return err
 	}
@@ -96,20 +93,22 @@ func (t *txn) setState(row *stored, set *queue.Settlement) error {
 }
 
 // release ends the lease of a row in memory.
-func (t *txn) release(row *stored) error {
-	s, l := t.s, t.s.working[row.Seq]
-	if l == nil {
-		return nil
+func (t *txn) release(row *stored) {
+	if l := t.s.working[row.Seq]; l != nil {
+		t.letGo(row.Seq, l)
 	}
-	seq, holder := row.Seq, s.busy[l.line]
+}
+
+func (t *txn) letGo(seq int64, l *lease) {
+	s := t.s
+	holder, busy := s.busy[l.line]
 	s.letGo(seq, l.line)
 	t.onUndo(func() {
 		s.working[seq] = l
-		if l.line.key != "" {
+		if busy {
 			s.busy[l.line] = holder
 		}
 	})
-	return nil
 }
 
 // giveBack makes a row due as if it had not been tried.
@@ -248,6 +247,3 @@ func (s *Store) expired(now int64) []int64 {
 	}
 	return out
 }
-
-// leaseCheck is how often leases are looked at.
-const leaseCheck = time.Second

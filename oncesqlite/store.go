@@ -122,6 +122,8 @@ type Store struct {
 	inLine    map[int64]int // rows in lines, by lane
 	suspects  map[int64]int // lanes whose next rows are stepped singly, and how many
 	damaged   bool          // the connection has to be opened again
+	mended    bool          // it was, and memory and file are not compared yet
+	wrote     bool          // a commit reached the file since noteHealth
 	batch     []*op
 
 	// walPages is the length of the WAL after the last commit.
@@ -223,6 +225,7 @@ func (s *Store) dsn() string {
 func (s *Store) initWriter(c *sqlite3.Conn) error {
 	c.WALHook(func(_ *sqlite3.Conn, _ string, pages int) error {
 		s.walPages.Store(int64(pages))
+		s.wrote = true
 		return nil
 	})
 	return pragmas(c, []string{

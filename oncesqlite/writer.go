@@ -107,11 +107,7 @@ func (s *Store) commit(batch []*op) {
 	for byHandler(err) { // each time without one more settlement: Settle leaves out the culprit
 		err = s.transact(batch, s.housekeep)
 	}
-	s.health.note(s.clock.now(), err)
-	if err != nil {
-		s.cfg.Logger.Error("a transaction of the store failed", "error", err,
-			"operations", len(batch))
-	}
+	s.noteHealth(err, len(batch))
 	if err == nil {
 		s.cfg.Probe(PointReply)
 	}
@@ -204,15 +200,39 @@ func (s *Store) mend() error {
 	if !s.damaged {
 		return nil
 	}
-	if err := s.w.close(); err != nil {
-		s.cfg.Logger.Warn("close a damaged connection", "error", err)
+	if s.w != nil {
+		if err := s.w.close(); err != nil {
+			s.cfg.Logger.Warn("close a damaged connection", "error", err)
+		}
+		s.w = nil
 	}
 	w, err := openWriter(context.Background(), s.dsn(), s.initWriter)
 	if err != nil {
 		return fmt.Errorf("open again: %w", err)
 	}
-	s.w, s.damaged = w, false
-	return s.reload()
+	s.w = w
+	if err := s.reload(); err != nil {
+		return err
+	}
+	s.damaged, s.mended = false, true
+	return nil
+}
+
+// reconcile makes the leases in memory and the rows in the file agree after a fault: of a commit that
+// failed nobody knows whether it is in the file.
+func (t *txn) reconcile() error {
+	s := t.s
+	for seq, l := range s.working {
+		fence, err := t.c.int("SELECT fence FROM rows WHERE seq = ? AND phase = 3", seq)
+		if err != nil {
+			return err
+		}
+		if fence != l.fence {
+			t.letGo(seq, l)
+		}
+	}
+	t.after = append(t.after, func() { s.mended = false })
+	return t.takeBack(false)
 }
 
 // Transact runs fn in a transaction and applies the settlement it returns.
