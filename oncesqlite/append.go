@@ -21,7 +21,7 @@ const (
 // its own; it is counted behind.
 func (s *Store) Append(ctx context.Context, arrivals []queue.Arrival) ([]queue.Receipt, error) {
 	if err := checkArrivals(arrivals); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("append: %w", err)
 	}
 	if len(arrivals) == 1 && s.notes.len() < maxNotes { // else it waits for its turn at the writer
 		if seq, ok := s.known.get(arrivals[0].Identity, arrivals[0].Fingerprint); ok {
@@ -52,13 +52,13 @@ func checkArrivals(arrivals []queue.Arrival) error {
 		a := &arrivals[i]
 		switch {
 		case a.Identity.IsZero():
-			return errors.New("append: an arrival has no identity")
+			return errors.New("an arrival has no identity")
 		case a.Retention <= 0:
-			return fmt.Errorf("append: arrival of source %q has no retention", a.Source)
+			return fmt.Errorf("arrival of source %q has no retention", a.Source)
 		case a.Kind != queue.Callback && a.Kind != queue.Effect:
-			return fmt.Errorf("append: arrival of source %q has no kind", a.Source)
+			return fmt.Errorf("arrival of source %q has no kind", a.Source)
 		case a.State != queue.Pending && a.State != queue.Unrouted:
-			return fmt.Errorf("append: an arrival can't be stored as %q", a.State)
+			return fmt.Errorf("an arrival can't be stored as %q", a.State)
 		}
 	}
 	return nil
@@ -147,6 +147,7 @@ func (t *txn) insert(a *queue.Arrival, revision int64) (seq int64, fresh bool, e
 func (t *txn) stored(a *queue.Arrival, seq, lane int64, p phase) {
 	s := t.s
 	s.nextSeq = seq + 1
+	t.onUndo(func() { s.nextSeq = seq }) // no gap at the end: the index goes by these numbers
 	t.count(rowCounter(a.Kind, a.Source, a.State), 1)
 	if p == phaseReady {
 		t.ring(lane)

@@ -21,6 +21,9 @@ func (t *txn) applyChanges(set queue.Settlement, row *stored) error {
 			return err
 		}
 	}
+	if err := checkArrivals(set.Effects); err != nil {
+		return fmt.Errorf("store effects: %w", err)
+	}
 	for i := range set.Effects {
 		if _, _, err := t.insert(&set.Effects[i], 0); err != nil {
 			return fmt.Errorf("store effect: %w", err)
@@ -36,7 +39,8 @@ func (t *txn) applyChanges(set queue.Settlement, row *stored) error {
 
 const (
 	insertTask = `INSERT INTO tasks (flow, task, state, version, fields, taken, final, created_at,
-	since_at, updated_at, overdue_at, retention, sweep_at) VALUES (?,?,?,1,?,?,?,?,?,?,?,?,?)`
+	since_at, updated_at, overdue_at, retention, sweep_at) VALUES (?,?,?,1,?,?,?,?,?,?,?,?,?)
+	ON CONFLICT DO NOTHING RETURNING id`
 	updateTask = `UPDATE tasks SET state = ?, version = version + 1, fields = ?, taken = ?,
 	final = ?, since_at = ?, updated_at = ?, overdue_at = ?, retention = ?, sweep_at = ?
 	WHERE flow = ? AND task = ? AND version = ? AND gone = 0 RETURNING id`
@@ -80,10 +84,9 @@ func (t *txn) changeTask(c *queue.TaskChange) error {
 }
 
 func (t *txn) insertTask(task *queue.Task, fields, taken []byte, final, sweep int64) (int64, error) {
-	err := t.c.exec(insertTask, task.Flow, task.ID, task.State, string(fields), string(taken), final,
+	return t.c.int(insertTask, task.Flow, task.ID, task.State, string(fields), string(taken), final,
 		t.now, micros(task.SinceAt), t.now, nullTime(micros(task.OverdueAt)),
 		task.Retention.Microseconds(), nullTime(sweep))
-	return t.c.raw.LastInsertRowID(), err
 }
 
 func (t *txn) addHistory(id int64, c *queue.TaskChange) error {
@@ -131,13 +134,16 @@ func decodeTaken(text []byte) (map[string]queue.Taken, error) {
 
 // changeResource writes a resource as it is to be.
 func (t *txn) changeResource(r *queue.Resource) error {
+	var err error
 	if r.Version == 0 {
-		return t.c.exec("INSERT INTO resources VALUES (?, ?, ?, ?, ?, ?, ?, 1)", r.Kind, r.Name,
-			r.Fence, r.Flow, r.Task, r.Freeing, micros(r.SinceAt))
+		err = t.c.exec("INSERT INTO resources VALUES (?, ?, ?, ?, ?, ?, ?, 1) "+
+			"ON CONFLICT DO NOTHING", r.Kind, r.Name, r.Fence, r.Flow, r.Task, r.Freeing,
+			micros(r.SinceAt))
+	} else {
+		err = t.c.exec("UPDATE resources SET fence = ?, flow = ?, task = ?, freeing = ?, "+
+			"since_at = ?, version = version + 1 WHERE kind = ? AND name = ? AND version = ?",
+			r.Fence, r.Flow, r.Task, r.Freeing, micros(r.SinceAt), r.Kind, r.Name, r.Version)
 	}
-	err := t.c.exec("UPDATE resources SET fence = ?, flow = ?, task = ?, freeing = ?, since_at = ?, "+
-		"version = version + 1 WHERE kind = ? AND name = ? AND version = ?", r.Fence, r.Flow,
-		r.Task, r.Freeing, micros(r.SinceAt), r.Kind, r.Name, r.Version)
 	if err == nil && t.c.raw.Changes() == 0 {
 		return fmt.Errorf("change resource %s/%s: it was changed meanwhile: %w",
 			r.Kind, r.Name, once.ErrConflict)

@@ -6,8 +6,11 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/oncekit/once"
 )
 
 // LockedError says that another process has the store.
@@ -23,6 +26,9 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("another process has this store: %s (lock file %s); stop it first, "+
 		"or give this one a store of its own", e.Owner, e.Path)
 }
+
+// Unwrap makes it an [once.ErrLocked].
+func (e *LockedError) Unwrap() error { return once.ErrLocked }
 
 // fileLock is a lock that the operating system drops when the process ends, however it ends.
 type fileLock struct{ f *os.File }
@@ -47,7 +53,8 @@ func lockFile(path string) (*fileLock, error) {
 	if err != nil {
 		host = "unknown host"
 	}
-	text := fmt.Sprintf("process %d on %s\n", os.Getpid(), host)
+	text := fmt.Sprintf("process %d on %s since %s\n", os.Getpid(), host,
+		time.Now().UTC().Format(time.RFC3339))
 	if err := f.Truncate(0); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
