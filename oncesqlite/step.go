@@ -30,7 +30,7 @@ func (s *Store) Step(ctx context.Context, r queue.StepRequest) (queue.Stepped, e
 	}
 	var out queue.Stepped
 	single := false
-	err := s.do(ctx, &op{run: func(t *txn) (err error) {
+	err := s.do(ctx, &op{alone: true, run: func(t *txn) (err error) { // each row has its savepoint
 		lane, err := t.lane(r.Lane)
 		if err != nil {
 			return err

@@ -156,7 +156,7 @@ func (s *Store) transact(batch []*op, extra func(*txn) error) (err error) {
 
 // runAll runs the operations, each so that its failure undoes only itself.
 func (t *txn) runAll(batch []*op, extra func(*txn) error) error {
-	if err := t.savepoint(func() error { return extra(t) }); err != nil {
+	if err := extra(t); err != nil {
 		return err
 	}
 	for _, o := range batch {
