@@ -36,11 +36,11 @@ var rules = []rule{
 	// The domain.
 	{pattern: "queue", own: []string{"."}},
 	{pattern: "queue/queuetest", own: []string{".", "queue"}},
-	{pattern: "flow", own: []string{".", "queue"}},
-	{pattern: "inbox", own: []string{".", "queue", "internal/value"}},
+	{pattern: "flow", own: []string{".", "queue", "internal/value"}},
+	{pattern: "inbox", own: []string{".", "queue", "internal/value", "internal/httpresult"}},
 	{
 		pattern: "outbox/...",
-		own:     []string{".", "queue", "outbox/..."},
+		own:     []string{".", "queue", "outbox/...", "internal/httpresult"},
 		libs:    []string{"github.com/eclipse/paho.golang", "github.com/eclipse/paho.mqtt.golang"},
 	},
 
@@ -49,8 +49,8 @@ var rules = []rule{
 	{pattern: "oncehttp", own: []string{"."}},
 	{
 		pattern: "oncesqlite/...",
-		own:     []string{".", "queue", "oncesqlite/..."},
-		libs:    []string{"github.com/ncruces/go-sqlite3"},
+		own:     []string{".", "queue", "oncesqlite/...", "internal/value"},
+		libs:    []string{"github.com/ncruces/go-sqlite3", "golang.org/x/sys"},
 	},
 	{
 		pattern: "oncepg/...",
@@ -67,6 +67,9 @@ var rules = []rule{
 		own:     []string{".", "queue", "onceredis/..."},
 		libs:    []string{"github.com/redis/go-redis/v9"},
 	},
+
+	// What an HTTP status means: below the inbox and the outbox, which don't know each other.
+	{pattern: "internal/httpresult"},
 
 	// Values and expressions know the core's errors and identities, and no domain.
 	{
