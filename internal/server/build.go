@@ -12,6 +12,7 @@ import (
 	"github.com/oncekit/once/internal/config"
 	"github.com/oncekit/once/internal/metrics"
 	"github.com/oncekit/once/internal/value"
+	"github.com/oncekit/once/oncesqlite"
 	"github.com/oncekit/once/outbox"
 	"github.com/oncekit/once/queue"
 )
@@ -24,8 +25,11 @@ func (s *Server) build() (err error) {
 	if s.engine, err = flow.New(s.cfg.Machines, s.cfg.Kinds, decode, flow.Config{}); err != nil {
 		return err
 	}
-	s.metrics = metrics.New(metrics.Config{Counts: s.store.Counts, Ping: s.store.Ping,
-		Paused: s.paused, Version: s.opts.Version})
+	s.metrics, err = metrics.New(metrics.Config{Counts: s.store.Counts, Version: s.opts.Version,
+		Logger: s.log})
+	if err != nil {
+		return err
+	}
 	workers, err := s.handlerWorkers()
 	if err != nil {
 		return err
@@ -55,7 +59,7 @@ func (s *Server) flowStep() queue.Stepping {
 		block[f.Name] = f.Block
 	}
 	return queue.Stepping{StepRequest: queue.StepRequest{
-		Lane: flow.Lane, Max: 256, Overdue: s.engine.Overdue, Settled: s.metrics.Settled,
+		Lane: flow.Lane, Max: 256, Overdue: s.engine.Overdue, Settled: s.settled,
 		Decide: func(v queue.View, row queue.Row) (queue.Settlement, error) {
 			set, err := s.engine.Decide(v, row)
 			set.Block = block[row.Flow]
@@ -63,6 +67,9 @@ func (s *Server) flowStep() queue.Stepping {
 		},
 	}}
 }
+
+// settled counts a callback that was decided inside the store's transaction.
+func (s *Server) settled(row queue.Row, set queue.Settlement) { s.metrics.Attempt(row, set, 0) }
 
 // decode makes what a flow sees of a stored callback.
 func decode(row queue.Row) (flow.Message, error) {
@@ -177,12 +184,30 @@ func (s *Server) http(c *config.HTTPConfig, conns int) (outbox.Sender, error) {
 // leaseMargin is how much longer than one try a lease is, so that it is renewed at leisure.
 const leaseMargin = 20 * time.Second
 
+// The points at which tests let the process end, beside those of the store.
+const (
+	// PointTaken: an effect's attempt is durable, and nothing was sent.
+	PointTaken oncesqlite.Point = "taken"
+	// PointSent: an effect was sent and acknowledged, and that is not in the store.
+	PointSent oncesqlite.Point = "sent"
+)
+
+func (s *Server) probe(p oncesqlite.Point) {
+	if s.opts.Probe != nil {
+		s.opts.Probe(p)
+	}
+}
+
 // effectWorker sends the effects of one destination.
 func (s *Server) effectWorker(d *outbox.Destination) queue.Worker {
 	return queue.Worker{
 		Lane: outbox.Lane(d.Name),
 		Attempt: func(ctx context.Context, row queue.Row) queue.Settlement {
+			s.probe(PointTaken)
 			set := outbox.Attempt(ctx, d, row)
+			s.probe(PointSent)
+			_, paused := d.Paused()
+			s.metrics.DestinationPaused(d.Name, paused)
 			if set.State == queue.Done && row.Frees {
 				set.Then = s.engine.Acknowledged
 			}
@@ -192,13 +217,4 @@ func (s *Server) effectWorker(d *outbox.Destination) queue.Worker {
 		Lease: d.Timeout + leaseMargin, HoldLost: d.HoldUnknown,
 		Backoff: queue.Backoff{Base: d.Retry.Base, Cap: d.Retry.Cap},
 	}
-}
-
-// paused tells the metrics which destinations are paused or away.
-func (s *Server) paused() map[string]bool {
-	out := make(map[string]bool, len(s.destinations))
-	for _, d := range s.destinations {
-		out[d.Name] = !d.Open()
-	}
-	return out
 }

@@ -37,6 +37,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Version is told in metrics and by the API.
 	Version string
+	// Probe is called at each Point, for tests of what a process loses that ends there. Default:
+	// nobody is called.
+	Probe func(oncesqlite.Point)
 }
 
 // Server is one running configuration.
@@ -81,7 +84,7 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 func (s *Server) open(ctx context.Context) (err error) {
 	if s.store, err = oncesqlite.Open(ctx, oncesqlite.Config{
 		Path: s.cfg.Store.Path, NoCreate: !s.cfg.Store.Create, Logger: s.log,
-		RejectedPerSource: s.cfg.Limits.Rejected,
+		RejectedPerSource: s.cfg.Limits.Rejected, Probe: s.opts.Probe,
 	}); err != nil {
 		return err
 	}
