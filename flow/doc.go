@@ -9,7 +9,8 @@
 // # What is promised
 //
 //   - A callback for a state that the task isn't in changes nothing, also when it slipped past
-//     every other guard: it is stale, early (parked) or illegal (a dead letter), see [Engine.Decide].
+//     every other guard: it is stale, early (parked) or illegal (a dead letter); see
+//     [Engine.Decide].
 //   - The acquires of one transition are all or nothing. A resource has at most one owner, and its
 //     fence rises with each new one. Only the owner frees it.
 //   - A resource with on_release effects is free only when all of them are acknowledged.

@@ -74,7 +74,8 @@ func robots() *Machine {
 				Set:        []Field{{"finishFlag", text0(true)}, {"jobStatus", text0("finish")}},
 				ReleaseAll: true},
 			"cancel": {Name: "cancel",
-				From: []string{"created", "running", "at_station", "unloaded"}, To: "cancelled", ReleaseAll: true},
+				From: []string{"created", "running", "at_station", "unloaded"},
+				To:   "cancelled", ReleaseAll: true},
 		},
 	}
 }

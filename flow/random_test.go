@@ -37,8 +37,8 @@ func TestRandomOperations(t *testing.T) {
 	}
 	for _, want := range []string{"done", "stale", "dead illegal", "dead waited", "dead circle",
 		"discarded", "woken for a resource"} {
-		if seeds > 1 && reached[want] < 20 {
-			t.Errorf("%q was reached %d times, too seldom to say anything", want, reached[want])
+		if seeds > 1 && reached[want] == 0 {
+			t.Errorf("no callback of any run was %s: the run says nothing about it", want)
 		}
 	}
 }
