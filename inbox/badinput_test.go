@@ -170,8 +170,12 @@ func TestOddInput_IsAccepted(t *testing.T) {
 			if status != 200 || body != want {
 				t.Errorf("answer %d %s", status, body)
 			}
-			if got := store.accepted(); len(got) != 1 || len(store.ring()) != 0 {
-				t.Errorf("%d accepted, ring %v", len(got), store.ring())
+			got := store.accepted()
+			if len(got) != 1 || len(store.ring()) != 0 {
+				t.Fatalf("%d accepted, ring %v", len(got), store.ring())
+			}
+			if n := cap(got[0].Body); n > 2*len(got[0].Body) {
+				t.Errorf("the stored body holds on to %d bytes", n)
 			}
 		})
 	}

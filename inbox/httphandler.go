@@ -129,6 +129,13 @@ func (h *HTTPHandler) Commit(context.Context, queue.Tx, Callback, any) error { r
 
 func (h *HTTPHandler) workOnly() {}
 
+// Close closes the connections that no request uses. It is safe to call it twice, and to go on
+// using the handler.
+func (h *HTTPHandler) Close() error {
+	h.client.CloseIdleConnections()
+	return nil
+}
+
 func (h *HTTPHandler) judge(res *http.Response) error {
 	err := fmt.Errorf("service answered %d %s", res.StatusCode, http.StatusText(res.StatusCode))
 	switch httpresult.Classify(res.StatusCode) {

@@ -21,6 +21,7 @@ func httpHandler(t *testing.T, cfg inbox.HTTPConfig) inbox.HandlerConfig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = h.Close() })
 	return inbox.HandlerConfig{Handler: h, HoldUnknown: true, Timeout: 10 * time.Second}
 }
 

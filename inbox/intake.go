@@ -12,8 +12,13 @@ import (
 	"github.com/oncekit/once/queue"
 )
 
-// maxReason bounds the reason of a refusal, in bytes.
-const maxReason = 512
+const (
+	// maxReason bounds the reason of a refusal, in bytes.
+	maxReason = 512
+
+	// maxScratch bounds the buffer that is kept for later messages, in bytes.
+	maxScratch = 16 << 10
+)
 
 // intake is the work on one message. It is reused, so that a message costs few allocations.
 type intake struct {
@@ -49,7 +54,13 @@ func (in *intake) begin(rc *Receiver, src *source, r *http.Request) {
 	}
 }
 
-func (in *intake) reset() { *in = intake{scratch: in.scratch[:0]} }
+func (in *intake) reset() {
+	scratch := in.scratch[:0]
+	if cap(scratch) > maxScratch {
+		scratch = nil
+	}
+	*in = intake{scratch: scratch}
+}
 
 // judge works a message up to its outcome: nothing is answered yet.
 func (in *intake) judge(w http.ResponseWriter, r *http.Request) (v verdict) {
