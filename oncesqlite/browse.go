@@ -230,8 +230,7 @@ func arrivals(c *conn, seq int64) (out []queue.StoredArrival, err error) {
 	return out, err
 }
 
-// attempts returns the remembered tries, and the last one where it ended well: that one is kept in
-// the row itself.
+// attempts returns the remembered tries, and the last one where that is kept in the row itself.
 func attempts(c *conn, row *stored) (out []queue.Attempt, err error) {
 	err = c.query("SELECT attempt, started_at, ended_at, result, error FROM attempts "+
 		"WHERE seq = ? ORDER BY n", func(r *stmt) error {
@@ -239,12 +238,21 @@ func attempts(c *conn, row *stored) (out []queue.Attempt, err error) {
 			EndedAt: timeOf(r.int(2)), Result: r.text(3), Error: r.text(4)})
 		return nil
 	}, row.Seq)
-	ended := row.State.Final() && row.Attempt > 0
-	if err == nil && (ended || row.phase == phaseParked) {
-		out = append(out, queue.Attempt{N: row.Attempt, StartedAt: row.StartedAt,
-			EndedAt: row.FinishedAt, Result: string(row.State), Error: row.Error})
+	switch row.State {
+	case queue.Done, queue.Stale, queue.Unrouted, queue.Expired, queue.Parked:
+	default:
+		return out, err
 	}
-	return out, err
+	if n := len(out); row.StartedAt.IsZero() ||
+		n > 0 && out[n-1].N == row.Attempt && out[n-1].StartedAt.Equal(row.StartedAt) {
+		return out, err
+	}
+	last := queue.Attempt{N: row.Attempt, StartedAt: row.StartedAt, EndedAt: row.FinishedAt,
+		Result: string(row.State), Error: row.Error}
+	if row.State == queue.Parked { // decided and parked in one transaction
+		last.EndedAt = row.StartedAt
+	}
+	return append(out, last), err
 }
 
 func audit(c *conn, target string) (out []queue.AuditEntry, err error) {

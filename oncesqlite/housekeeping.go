@@ -45,7 +45,7 @@ func (s *Store) housekeep(t *txn) error {
 		}
 	}
 	for _, seq := range s.expired(t.now) {
-		if err := t.expireLease(seq); err != nil {
+		if err := t.backToDue(seq, true, "its lease ended before its worker said more"); err != nil {
 			return err
 		}
 	}
@@ -95,16 +95,6 @@ func (t *txn) fireTimers() error {
 		t.ring(r.lane)
 	}
 	return nil
-}
-
-// expireLease takes a row back whose owner neither renewed nor settled in time.
-func (t *txn) expireLease(seq int64) error {
-	row, err := t.rowBy(bySeq, seq)
-	if err != nil {
-		return err
-	}
-	t.release(row)
-	return t.lostAttempt(seq, row.lane, row.Kind, row.Source, true)
 }
 
 // loadTimers finds the time of the next timer.

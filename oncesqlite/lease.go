@@ -108,7 +108,7 @@ func (t *txn) take(row *stored, r queue.LeaseRequest) (bool, error) {
 		maxLost = defaultMaxLost
 	}
 	if row.Lost > 0 && (row.Lost >= maxLost || r.HoldLost) {
-		return false, t.endLost(row, r.HoldLost)
+		return false, t.endLost(row, r)
 	}
 	if behind, err := t.isBehind(row); err != nil || behind {
 		if err != nil {
@@ -151,14 +151,14 @@ func (s *Store) letGo(seq int64, line lineKey) {
 }
 
 // endLost makes a row whose workers were lost a dead letter, or holds it.
-func (t *txn) endLost(row *stored, hold bool) error {
-	set := queue.Settlement{State: queue.Dead, DeadCause: queue.CausePoison,
+func (t *txn) endLost(row *stored, r queue.LeaseRequest) error {
+	set := queue.Settlement{State: queue.Dead, DeadCause: queue.CausePoison, Block: r.Block,
 		Error: fmt.Sprintf("worker lost %d times in a row while it had this", row.Lost)}
-	if hold {
-		set = queue.Settlement{State: queue.Held,
+	if r.HoldLost {
+		set = queue.Settlement{State: queue.Held, Block: r.Block,
 			Error: "worker lost; nobody can know whether the attempt had its effect"}
 	}
-	return t.settleRow(row, set)
+	return t.giveUp(row, set)
 }
 
 // Renew moves the end of leases.

@@ -103,7 +103,7 @@ func (s *Store) Discard(ctx context.Context, k queue.Kind, id string, by queue.A
 			return err
 		}
 		reason := fmt.Sprintf("discarded by %s: %s", by.Actor, by.Reason)
-		return t.settleRow(row, queue.Settlement{State: queue.Discarded, Error: reason})
+		return t.giveUp(row, queue.Settlement{State: queue.Discarded, Error: reason})
 	})
 }
 

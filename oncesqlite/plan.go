@@ -93,7 +93,7 @@ func (s *Store) DiscardDestination(ctx context.Context, destination, reason stri
 
 func discardFor(reason string) func(*txn, *stored) error {
 	return func(t *txn, row *stored) error {
-		return t.settleRow(row, queue.Settlement{State: queue.Discarded, Error: reason})
+		return t.giveUp(row, queue.Settlement{State: queue.Discarded, Error: reason})
 	}
 }
 

@@ -93,8 +93,13 @@ func (s *Store) recover() error {
 		return err
 	}
 	return s.transact(nil, func(t *txn) error {
-		if err := t.takeBack(clean == 0); err != nil {
+		if err := t.takeBack(true); err != nil {
 			return err
+		}
+		if clean == 0 {
+			for _, lane := range s.lanes {
+				s.suspects[lane] = suspectRows
+			}
 		}
 		// What a crash left of a segment of the search index that was not recorded.
 		err := t.c.exec("DELETE FROM terms WHERE segment > " +
@@ -147,55 +152,50 @@ func (s *Store) loadLines() error {
 	})
 }
 
-// takeBack makes the rows due that nobody holds any more. A row that was marked started counts as
-// lost; after an unclean end the heads of the lanes are worked singly.
+// takeBack makes the rows due that nobody holds any more. lost says that they were in somebody's
+// hands: also a process that closed in order may have left a try behind that did not end in time.
 func (t *txn) takeBack(lost bool) error {
-	type orphan struct {
-		seq, lane int64
-		kind      queue.Kind
-		source    string
-	}
-	var orphans []orphan
-	err := t.c.query("SELECT seq, lane, kind, source FROM rows WHERE phase = 3",
-		func(r *stmt) error {
-			if t.s.working[r.int(0)] == nil {
-				orphans = append(orphans,
-					orphan{r.int(0), r.int(1), queue.Kind(r.int(2)), r.text(3)})
-			}
-			return nil
-		})
+	var orphans []int64
+	err := t.c.query("SELECT seq FROM rows WHERE phase = 3", func(r *stmt) error {
+		if seq := r.int(0); t.s.working[seq] == nil {
+			orphans = append(orphans, seq)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	for _, o := range orphans {
-		if err := t.lostAttempt(o.seq, o.lane, o.kind, o.source, lost); err != nil {
+	for _, seq := range orphans {
+		if err := t.backToDue(seq, lost, "the process that worked it ended"); err != nil {
 			return err
-		}
-	}
-	if lost {
-		for _, lane := range t.s.lanes {
-			t.s.suspects[lane] = suspectRows
 		}
 	}
 	return nil
 }
 
-// lostAttempt makes a row due again whose worker is gone.
-func (t *txn) lostAttempt(seq, lane int64, k queue.Kind, source string, lost bool) error {
-	n := 0
-	if lost {
-		n = 1
-		if err := t.addAttempt(seq, "lost", "the process that worked it ended", 0); err != nil {
-			return err
-		}
-	}
-	err := t.c.exec("UPDATE rows SET phase = 0, lost = lost + ?, next_at = NULL WHERE seq = ?", n, seq)
+// backToDue makes a row due again whose worker is gone. lost says that nobody knows how far it came.
+func (t *txn) backToDue(seq int64, lost bool, reason string) error {
+	row, err := t.rowBy(bySeq, seq)
 	if err != nil {
 		return err
 	}
-	t.count(rowCounter(k, source, k.Working()), -1)
-	t.count(rowCounter(k, source, queue.Pending), 1)
-	t.ring(lane)
+	t.release(row)
+	if lost {
+		row.Lost++
+		if err := t.addAttempt(row, "lost", reason); err != nil {
+			return err
+		}
+	} else {
+		row.Attempt = max(row.Attempt-1, 0)
+	}
+	err = t.c.exec("UPDATE rows SET phase = 0, lost = ?, attempt = ?, next_at = NULL WHERE seq = ?",
+		row.Lost, row.Attempt, seq)
+	if err != nil {
+		return err
+	}
+	t.count(rowCounter(row.Kind, row.Source, row.State), -1)
+	t.count(rowCounter(row.Kind, row.Source, queue.Pending), 1)
+	t.ring(row.lane)
 	return nil
 }
 

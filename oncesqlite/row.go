@@ -15,6 +15,9 @@ type stored struct {
 	phase phase
 	flags int64
 	peer  string
+	// tried is true while what came of a try is settled, not the decision of a person or of the
+	// store itself.
+	tried bool
 	// retention and keepBody in microseconds.
 	retention, keepBody int64
 }

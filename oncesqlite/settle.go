@@ -45,11 +45,23 @@ func (t *txn) settle(set *queue.Settlement) error {
 	if err != nil {
 		return err
 	}
+	row.tried = true
 	return t.settleRow(row, *set)
+}
+
+// checkState refuses a state that a settlement can't give.
+func checkState(row *stored, set *queue.Settlement) error {
+	if set.NotTried || set.State.Valid(row.Kind) && set.State != row.Kind.Working() {
+		return nil
+	}
+	return fmt.Errorf("settle row %d: a %v can't become %q", row.Seq, row.Kind, set.State)
 }
 
 // settleRow gives a row its new state and makes everything true that belongs to it.
 func (t *txn) settleRow(row *stored, set queue.Settlement) error {
+	if err := checkState(row, &set); err != nil {
+		return err
+	}
 	if err := t.runCommit(row, set.Commit); err != nil {
 		return err
 	}
@@ -68,15 +80,18 @@ func (t *txn) settleRow(row *stored, set queue.Settlement) error {
 // setState moves a row to the state of its settlement.
 func (t *txn) setState(row *stored, set *queue.Settlement) error {
 	t.release(row)
-	if err := t.endWaits(row); err != nil {
-		return err
-	}
 	before := row.State
-	row.flags &^= flagLimitPassed | flagBlock
+	row.flags &^= flagBlock
+	if !set.NotTried && set.State != queue.Pending { // else it is not worked yet: it keeps its turn
+		row.flags &^= flagLimitPassed
+		if err := t.endWaits(row); err != nil {
+			return err
+		}
+	}
 	var err error
 	switch {
 	case set.NotTried:
-		err = t.giveBack(row)
+		err = t.giveBack(row, set)
 	case set.State == queue.Pending:
 		err = t.retryLater(row, set)
 	case set.State == queue.Parked:
@@ -111,12 +126,23 @@ func (t *txn) letGo(seq int64, l *lease) {
 	})
 }
 
-// giveBack makes a row due as if it had not been tried.
-func (t *txn) giveBack(row *stored) error {
+// giveBack makes a row due as if it had not been tried, at once or after a while.
+func (t *txn) giveBack(row *stored, set *queue.Settlement) error {
+	if row.tried {
+		row.Attempt--
+	}
+	p, next := phaseReady, int64(0)
+	if set.RetryIn > 0 {
+		if err := t.enterLine(row); err != nil {
+			return err
+		}
+		p, next, t.timers = phaseDelayed, t.now+max(set.RetryIn.Microseconds(), 1), true
+	}
 	row.State = queue.Pending
 	t.ring(row.lane)
-	return t.c.exec("UPDATE rows SET phase = 0, attempt = max(attempt - 1, 0), flags = ? "+
-		"WHERE seq = ?", row.flags, row.Seq)
+	return t.c.exec("UPDATE rows SET phase = ?, attempt = ?, error = coalesce(?, error), "+
+		"flags = ?, next_at = ? WHERE seq = ?", p, max(row.Attempt, 0), nullText(set.Error),
+		row.flags, nullTime(next), row.Seq)
 }
 
 // retryLater keeps the row's place in its line and makes it due after a while.
@@ -124,13 +150,14 @@ func (t *txn) retryLater(row *stored, set *queue.Settlement) error {
 	if err := t.enterLine(row); err != nil {
 		return err
 	}
-	if err := t.addAttempt(row.Seq, "retry", set.Error, micros(row.StartedAt)); err != nil {
+	if err := t.addAttempt(row, "retry", set.Error); err != nil {
 		return err
 	}
 	row.State, t.timers = queue.Pending, true
 	return t.c.exec("UPDATE rows SET phase = 1, lost = 0, error = ?, flags = ?, next_at = ?, "+
-		"attempt = max(attempt, 1) WHERE seq = ?", set.Error, row.flags,
-		t.now+max(set.RetryIn.Microseconds(), 1), row.Seq)
+		"attempt = ?, started_at = ? WHERE seq = ?", set.Error, row.flags,
+		t.now+max(set.RetryIn.Microseconds(), 1), row.Attempt, nullTime(micros(row.StartedAt)),
+		row.Seq)
 }
 
 // park takes a row out of the order line until what it waits for is there.
@@ -149,8 +176,9 @@ func (t *txn) park(row *stored, set *queue.Settlement) error {
 	}
 	row.State, row.Waits, t.timers = queue.Parked, set.Park.Waits, true
 	return t.c.exec("UPDATE rows SET phase = 4, attempt = ?, lost = 0, error = ?, flags = ?, "+
-		"next_at = ?, started_at = ?, waits = ? WHERE seq = ?", max(row.Attempt, 1), set.Error,
-		row.flags, t.now+set.Park.Limit.Microseconds(), t.now, keyText(set.Park.Waits), row.Seq)
+		"next_at = ?, started_at = ?, waits = ? WHERE seq = ?", row.Attempt, set.Error, row.flags,
+		t.now+set.Park.Limit.Microseconds(), nullTime(micros(row.StartedAt)),
+		keyText(set.Park.Waits), row.Seq)
 }
 
 // waitOwner is an entry in waits by which the parked rows of a task are found.
@@ -176,7 +204,7 @@ const endRow = `UPDATE rows SET phase = ?, attempt = ?, lost = 0, error = ?, dea
 
 // end gives a row a state in which nobody works it any more.
 func (t *txn) end(row *stored, set *queue.Settlement) error {
-	block := set.State == queue.Dead && set.Block
+	block := set.Block && (set.State == queue.Dead || set.State == queue.Held)
 	if block {
 		if err := t.enterLine(row); err != nil {
 			return err
@@ -185,19 +213,15 @@ func (t *txn) end(row *stored, set *queue.Settlement) error {
 	} else if err := t.leaveLine(row); err != nil {
 		return err
 	}
-	if row.Attempt == 0 {
-		row.Attempt = 1
-	}
-	started, sweep := micros(row.StartedAt), int64(0)
-	if started == 0 || row.phase != phaseWorking {
-		started = t.now // taken and settled in one transaction
-	}
+	sweep := int64(0)
 	if set.State.Final() {
 		sweep = t.now + row.keepBody
 	}
 	if set.State == queue.Dead || set.State == queue.Held {
-		if err := t.addAttempt(row.Seq, string(set.State), set.Error, started); err != nil {
-			return err
+		if row.tried {
+			if err := t.addAttempt(row, string(set.State), set.Error); err != nil {
+				return err
+			}
 		}
 		id, known := row.Identity, t.s.known
 		t.after = append(t.after, func() { known.forget(id) })
@@ -212,7 +236,7 @@ func (t *txn) end(row *stored, set *queue.Settlement) error {
 	q.bindOpt(3, set.Error)
 	q.bindOpt(4, string(set.DeadCause))
 	q.bindInt(5, row.flags)
-	q.bindInt(6, started)
+	q.bindTime(6, micros(row.StartedAt))
 	q.bindInt(7, t.now)
 	q.bindTime(8, sweep)
 	q.bindInt(9, row.Seq)
@@ -223,18 +247,35 @@ func (t *txn) end(row *stored, set *queue.Settlement) error {
 const keptAttempts = 50
 
 // addAttempt remembers a try that did not end well.
-func (t *txn) addAttempt(seq int64, result, reason string, started int64) error {
-	n, err := t.c.int("SELECT coalesce(max(n), 0) + 1 FROM attempts WHERE seq = ?", seq)
+func (t *txn) addAttempt(row *stored, result, reason string) error {
+	n, err := t.c.int("SELECT coalesce(max(n), 0) + 1 FROM attempts WHERE seq = ?", row.Seq)
 	if err != nil {
 		return err
 	}
-	err = t.c.exec("INSERT INTO attempts SELECT ?, ?, attempt, "+
-		"coalesce(nullif(?, 0), started_at), ?, ?, ? FROM rows WHERE seq = ?",
-		seq, n, started, t.now, result, reason, seq)
+	err = t.c.exec("INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)", row.Seq, n, row.Attempt,
+		nullTime(micros(row.StartedAt)), t.now, result, reason)
 	if err != nil || n <= keptAttempts {
 		return err
 	}
-	return t.c.exec("DELETE FROM attempts WHERE seq = ? AND n <= ?", seq, n-keptAttempts)
+	return t.c.exec("DELETE FROM attempts WHERE seq = ? AND n <= ?", row.Seq, n-keptAttempts)
+}
+
+// giveUp settles a row that nobody works. If it was woken and did not get its turn, the next one
+// that waits for the same gets it.
+func (t *txn) giveUp(row *stored, set queue.Settlement) error {
+	var turns []string
+	if row.State == queue.Pending {
+		turns = row.Waits
+	}
+	if err := t.settleRow(row, set); err != nil {
+		return err
+	}
+	for _, w := range turns {
+		if err := t.wake(queue.Wake{Wait: w, First: true}, row); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // expired reports the leases that ended, for housekeeping.

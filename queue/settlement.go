@@ -20,8 +20,10 @@ type Settlement struct {
 	// RetryIn is the wait before the next try, with State Pending.
 	RetryIn time.Duration
 	// NotTried takes the attempt back: it was not begun (draining, a destination that is away).
+	// The row is due again, after RetryIn if that is positive; State is ignored.
 	NotTried bool
-	// Block keeps later rows of the order key waiting while this one is dead (on_dead: block).
+	// Block keeps later rows of the order key waiting while this one is dead or held (on_dead:
+	// block).
 	Block bool
 	// Park says what a row with State Parked waits for.
 	Park *Park

@@ -46,13 +46,16 @@ type LeaseRequest struct {
 	// HoldLost puts a row whose worker was lost into Held instead of trying it again
 	// (on_unknown: hold).
 	HoldLost bool
+	// Block keeps later rows of the order key waiting behind a row that Lease itself makes dead
+	// or held (on_dead: block).
+	Block bool
 }
 
 // Leased is what Lease took.
 type Leased struct {
 	Rows []Row
-	// NextAt is when the next row of the lane becomes due by time; zero: none is waiting. Rows
-	// that become due by a commit are told by Notify.
+	// NextAt is when the next row of the lane becomes due by time; zero: none is waiting, or the
+	// store is a Notifier, which tells of every row that becomes due.
 	NextAt time.Time
 	// More is true when further rows are due now.
 	More bool
