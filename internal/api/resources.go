@@ -1,0 +1,114 @@
+package api
+
+import (
+	"fmt"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/queue"
+)
+
+// owner names a task.
+type owner struct {
+	Flow string `json:"flow"`
+	Task string `json:"task"`
+}
+
+// resource is what a task owns for a while.
+type resource struct {
+	Kind    string  `json:"kind"`
+	Name    string  `json:"name"`
+	Owner   *owner  `json:"owner" doc:"The owner, or the last one while freeing; null: free."`
+	Fence   int64   `json:"fence" doc:"Rises with each new owner."`
+	Since   instant `json:"since" doc:"Since when it is owned, being freed, or free."`
+	Freeing int     `json:"freeing" doc:"Effects to be acknowledged before it is free."`
+}
+
+type listedResource struct {
+	resource
+	Waiting int `json:"waiting" doc:"Callbacks that wait for it."`
+}
+
+type resourcePage struct {
+	Items []listedResource `json:"items" doc:"By kind and name."`
+	Next  string           `json:"next" doc:"Cursor of the next page; empty: there is none."`
+}
+
+func resourceOf(r *queue.Resource) resource {
+	out := resource{Kind: r.Kind, Name: r.Name, Fence: r.Fence, Since: instant(r.SinceAt),
+		Freeing: r.Freeing}
+	if r.Flow != "" || r.Task != "" {
+		out.Owner = &owner{r.Flow, r.Task}
+	}
+	return out
+}
+
+func (a *API) listResources(c *call) (any, error) {
+	cursor, err := c.cursor()
+	if err != nil {
+		return nil, err
+	}
+	page, err := a.cfg.Browser.Resources(c.ctx, queue.ResourceQuery{
+		Kind: c.query["kind"], Limit: c.limit(), Cursor: cursor,
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := resourcePage{Items: []listedResource{}, Next: c.next(page.Next)}
+	for i := range page.Resources {
+		r := &page.Resources[i]
+		out.Items = append(out.Items, listedResource{resourceOf(&r.Resource), r.Waiting})
+	}
+	return out, nil
+}
+
+func (a *API) releaseResource(c *call) (any, error) {
+	if err := c.change("release", &Change{}); err != nil {
+		return nil, err
+	}
+	return a.changeResource(c, func(v queue.View) (queue.Settlement, error) {
+		return a.cfg.Engine.ReleaseResource(v, c.path["kind"], c.path["name"], c.by)
+	})
+}
+
+func (a *API) transferResource(c *call) (any, error) {
+	var ch transferChange
+	if err := c.change("transfer", &ch); err != nil {
+		return nil, err
+	}
+	if ch.To == nil || ch.To.Flow == "" || ch.To.Task == "" {
+		return nil, missing(`to: {"flow": …, "task": …}`)
+	}
+	return a.changeResource(c, func(v queue.View) (queue.Settlement, error) {
+		return a.cfg.Engine.TransferResource(v, c.path["kind"], c.path["name"], ch.To.Flow,
+			ch.To.Task, c.by)
+	})
+}
+
+// changeResource decides inside the store's transaction and returns the resource as the decision
+// leaves it. The histories of the tasks concerned say who did it and why; since a resource may have
+// none, the action is recorded under the resource too.
+func (a *API) changeResource(c *call,
+	decide func(queue.View) (queue.Settlement, error)) (any, error) {
+	kind, name := c.path["kind"], c.path["name"]
+	var after queue.Resource
+	err := a.cfg.Transactor.Transact(c.ctx, func(v queue.View) (queue.Settlement, error) {
+		s, err := decide(v)
+		if err != nil {
+			return s, refused(err)
+		}
+		for _, r := range s.Resources {
+			if r.Kind == kind && r.Name == name {
+				after = r
+				return s, nil
+			}
+		}
+		return s, refused(fmt.Errorf("resource %s/%s stays as it is: %w", kind, name, once.ErrState))
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := a.cfg.Operator.Record(c.ctx, "resource/"+kind+"/"+name, c.by); err != nil {
+		a.log.Error("record an action on a resource", "action", c.by.Name, "error", err)
+	}
+	return resourceOf(&after), nil
+}

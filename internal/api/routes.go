@@ -1,0 +1,153 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/oncekit/once/queue"
+)
+
+// prefix of the API.
+const prefix = "/api/v1"
+
+// table returns the routes: what is registered, checked and described.
+func (a *API) table() []route {
+	var all []route
+	all = append(all, a.healthRoutes()...)
+	all = append(all, a.callbackRoutes()...)
+	all = append(all, a.taskRoutes()...)
+	all = append(all, a.resourceRoutes()...)
+	all = append(all, a.effectRoutes()...)
+	return append(all, route{
+		method: http.MethodGet, pattern: prefix + "/rejected", id: "listRejected",
+		summary: "The latest messages that became no callback",
+		query: []param{{name: "source", doc: "Of this source."},
+			limitParam()},
+		response: rejectedList{}, handle: a.listRejected,
+	}, route{
+		method: http.MethodGet, pattern: prefix + "/openapi.yaml", id: "getOpenAPI",
+		summary: "This description", produces: "application/yaml", raw: a.describe,
+	})
+}
+
+func (a *API) healthRoutes() []route {
+	return []route{{
+		method: http.MethodGet, pattern: "/healthz", id: "getHealth",
+		summary:  "The process is alive",
+		response: health{}, raw: a.healthz, open: true,
+	}, {
+		method: http.MethodGet, pattern: "/readyz", id: "getReadiness",
+		summary:  "The store can be written",
+		response: health{}, raw: a.readyz, open: true,
+		refuses: []int{http.StatusServiceUnavailable},
+	}, {
+		method: http.MethodGet, pattern: "/metrics", id: "getMetrics",
+		summary: "Metrics in the text format of Prometheus", produces: "text/plain", raw: a.metrics,
+	}}
+}
+
+func (a *API) callbackRoutes() []route {
+	one := prefix + "/callbacks/{id}"
+	return []route{{
+		method: http.MethodGet, pattern: prefix + "/callbacks", id: "listCallbacks",
+		summary: "A page of callbacks, latest first",
+		doc:     pageDoc,
+		query: append([]param{
+			{name: "source", doc: "From this source."},
+			{name: "state", doc: "In this state.", enum: states(queue.Callback)},
+			{name: "event", doc: "With this event."},
+			{name: "task", doc: "Of this task."},
+			{name: "key", doc: "With this text as any part of the key. The index of keys may lag " +
+				"the acknowledgement by a second."},
+		}, pageParams()...),
+		response: callbackPage{}, handle: a.listCallbacks,
+	}, {
+		method: http.MethodGet, pattern: one, id: "getCallback",
+		summary:  "A callback with everything that is kept about it",
+		response: callbackDetail{}, handle: a.getCallback,
+	}, {
+		method: http.MethodPost, pattern: one + "/retry", id: "retryCallback",
+		summary: "Make a callback due again that is parked, unrouted, dead or held",
+		doc:     "An unrouted one gets the place that it has by today's configuration.",
+		request: Change{}, response: callbackDetail{}, handle: a.retryCallback,
+	}, {
+		method: http.MethodPost, pattern: one + "/discard", id: "discardCallback",
+		summary: "Give up a callback that is not finished and not being worked",
+		request: Change{}, response: callbackDetail{}, handle: a.discardCallback,
+	}, {
+		method: http.MethodPost, pattern: one + "/accept", id: "acceptCallback",
+		summary: "Make a conflicting arrival a new revision, worked like a callback",
+		doc: "Answers with the callback; `accepted` of the receipt, and Location, name the " +
+			"revision.",
+		request: acceptChange{}, response: callbackDetail{}, handle: a.acceptCallback,
+	}}
+}
+
+const pageDoc = "A page may be shorter than its limit, even empty, while `next` is not: then as " +
+	"many rows were looked at as a page may cost."
+
+func (a *API) taskRoutes() []route {
+	one := prefix + "/tasks/{flow}/{id}"
+	return []route{{
+		method: http.MethodGet, pattern: one, id: "getTask",
+		summary:  "A task with its history and the events that are legal now",
+		response: task{}, handle: a.getTask,
+	}, {
+		method: http.MethodPost, pattern: one + "/move", id: "moveTask",
+		summary: "Put a task into another state",
+		doc: "Fields stay as they are. A move into a final state frees what the task owns. " +
+			"Parked callbacks of the task are looked at again.",
+		request: moveChange{}, response: task{}, handle: a.moveTask,
+	}}
+}
+
+func (a *API) resourceRoutes() []route {
+	one := prefix + "/resources/{kind}/{name}"
+	return []route{{
+		method: http.MethodGet, pattern: prefix + "/resources", id: "listResources",
+		summary:  "A page of resources by kind and name",
+		query:    append([]param{{name: "kind", doc: "Of this kind."}}, pageParams()...),
+		response: resourcePage{}, handle: a.listResources,
+	}, {
+		method: http.MethodPost, pattern: one + "/release", id: "releaseResource",
+		summary: "Free a resource, as its owner would",
+		doc:     "One that is being freed is free at once: what it waits for has happened.",
+		request: Change{}, response: resource{}, handle: a.releaseResource,
+	}, {
+		method: http.MethodPost, pattern: one + "/transfer", id: "transferResource",
+		summary: "Make another task the owner, with a new fence and without effects",
+		request: transferChange{}, response: resource{}, handle: a.transferResource,
+	}}
+}
+
+func (a *API) effectRoutes() []route {
+	one := prefix + "/effects/{id}"
+	return []route{{
+		method: http.MethodGet, pattern: prefix + "/effects", id: "listEffects",
+		summary: "A page of effects, latest first",
+		doc:     pageDoc,
+		query: append([]param{
+			{name: "state", doc: "In this state.", enum: states(queue.Effect)},
+			{name: "destination", doc: "To this destination."},
+			{name: "name", doc: "With this name."},
+			{name: "task", doc: "Of this task."},
+		}, pageParams()...),
+		response: effectPage{}, handle: a.listEffects,
+	}, {
+		method: http.MethodGet, pattern: one, id: "getEffect",
+		summary:  "An effect with everything that is kept about it",
+		response: effectDetail{}, handle: a.getEffect,
+	}, {
+		method: http.MethodPost, pattern: one + "/retry", id: "retryEffect",
+		summary: "Send an effect again that is dead or held",
+		request: Change{}, response: effectDetail{}, handle: a.retryEffect,
+	}, {
+		method: http.MethodPost, pattern: one + "/discard", id: "discardEffect",
+		summary: "Give up an effect that is not finished and not being sent",
+		request: Change{}, response: effectDetail{}, handle: a.discardEffect,
+	}, {
+		method: http.MethodPost, pattern: one + "/done", id: "ackEffect",
+		summary: "Say that an effect happened which is held, dead or expired",
+		doc:     "What its acknowledgement would have set free becomes free.",
+		request: Change{}, response: effectDetail{}, handle: a.ackEffect,
+	}}
+}

@@ -1,0 +1,77 @@
+package metrics
+
+import "slices"
+
+// Family is one row of the table of metrics.
+type Family struct {
+	Name   string
+	Type   string // counter, gauge or histogram
+	Labels []string
+	Help   string
+}
+
+// The names of the families.
+const (
+	nameReceipts    = "once_receipts_total"
+	nameAck         = "once_ack_seconds"
+	nameCallbacks   = "once_callbacks"
+	nameAttempts    = "once_attempts_total"
+	nameAttemptTime = "once_attempt_seconds"
+	nameEffects     = "once_effects"
+	nameEffectTries = "once_effects_total"
+	nameTasks       = "once_tasks"
+	nameConflicts   = "once_resource_conflicts_total"
+	namePaused      = "once_destination_paused"
+	nameDropped     = "once_rejected_dropped_total"
+	nameReady       = "once_store_ready"
+	nameBuild       = "once_build_info"
+)
+
+// Families returns the table of the metrics of once, in the order in which people read them. What
+// Go and the process say of themselves (go_*, process_*) comes beside it.
+func Families() []Family {
+	return []Family{
+		{nameReceipts, "counter", []string{"source", "outcome"},
+			"Messages that were answered. The source is empty where no source has the path."},
+		{nameAck, "histogram", []string{"source"},
+			"Time from the first byte of a message to its answer, in seconds."},
+		{nameCallbacks, "gauge", []string{"source", "state"},
+			"Callbacks in the store."},
+		{nameAttempts, "counter", []string{"source", "result"},
+			"Tries of callbacks, by what came of them."},
+		{nameAttemptTime, "histogram", []string{"kind", "source"},
+			"Time that a try took, in seconds. The source of an effect is its destination."},
+		{nameEffects, "gauge", []string{"destination", "state"},
+			"Effects in the store."},
+		{nameEffectTries, "counter", []string{"destination", "result"},
+			"Tries of effects, by what came of them."},
+		{nameTasks, "gauge", []string{"flow", "state"},
+			"Tasks in the store."},
+		{nameConflicts, "counter", nil,
+			"Callbacks whose resource was taken when they were worked."},
+		{namePaused, "gauge", []string{"destination"},
+			"1 while the destination is paused because it refuses us."},
+		{nameDropped, "counter", []string{"source"},
+			"Refused messages that were not kept for the operator."},
+		{nameReady, "gauge", nil,
+			"1 while the store can be written, as of this scrape."},
+		{nameBuild, "gauge", []string{"version", "goversion"},
+			"1, with the version of the program."},
+	}
+}
+
+func family(name string) Family {
+	all := Families()
+	i := slices.IndexFunc(all, func(f Family) bool { return f.Name == name })
+	return all[i] // the names are the constants above
+}
+
+// The bounds of the histograms, in seconds: from a fast disk's flush to a request that its sender
+// gave up, and from a handler in memory to one that calls a slow service.
+func ackBuckets() []float64 {
+	return []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}
+}
+
+func attemptBuckets() []float64 {
+	return []float64{.0005, .0025, .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+}

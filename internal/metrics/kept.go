@@ -1,0 +1,83 @@
+package metrics
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oncekit/once/queue"
+)
+
+// countsTimeout bounds the reading of the kept counters, which are in memory.
+const countsTimeout = 5 * time.Second
+
+// kept shows the counters that the store keeps.
+type kept struct {
+	counts                    func(context.Context) (queue.Counts, error)
+	log                       *slog.Logger
+	callbacks, effects, tasks *prometheus.Desc
+}
+
+func newKept(counts func(context.Context) (queue.Counts, error), log *slog.Logger) *kept {
+	return &kept{
+		counts: counts, log: log,
+		callbacks: desc(nameCallbacks), effects: desc(nameEffects), tasks: desc(nameTasks),
+	}
+}
+
+func desc(name string) *prometheus.Desc {
+	f := family(name)
+	return prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (k *kept) Describe(out chan<- *prometheus.Desc) {
+	out <- k.callbacks
+	out <- k.effects
+	out <- k.tasks
+}
+
+// Collect implements prometheus.Collector. Without an answer of the store the gauges are missing:
+// an old number would look like a fact.
+func (k *kept) Collect(out chan<- prometheus.Metric) {
+	if k.counts == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), countsTimeout)
+	defer cancel()
+	c, err := k.counts(ctx)
+	if err != nil {
+		k.log.Error("read kept counters", "error", err)
+		return
+	}
+	seen := map[queue.RowCount]bool{}
+	for one := range c.Rows {
+		of := queue.RowCount{Kind: one.Kind, Source: one.Source}
+		if seen[of] {
+			continue
+		}
+		seen[of] = true
+		k.rows(out, of, c.Rows)
+	}
+	for of, n := range c.Tasks {
+		out <- gauge(k.tasks, n, of.Flow, of.State)
+	}
+}
+
+// rows shows every state of a source, those without rows too, so that no line of a graph breaks off.
+func (k *kept) rows(out chan<- prometheus.Metric, of queue.RowCount, all map[queue.RowCount]int64) {
+	d := k.callbacks
+	if of.Kind == queue.Effect {
+		d = k.effects
+	}
+	for _, s := range queue.States(of.Kind) {
+		of.State = s
+		out <- gauge(d, all[of], of.Source, string(s))
+	}
+}
+
+func gauge(d *prometheus.Desc, n int64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+}
