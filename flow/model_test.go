@@ -28,6 +28,7 @@ type model struct {
 	limits    map[int64]time.Time
 	applied   map[string]int64 // done callbacks by flow, task and event
 	messages  map[int64]Message
+	skipWoken bool
 	repeated  int // effects that were there already
 	handed    int // wakes of the first waiter of a resource that found one
 }
@@ -210,10 +211,11 @@ func (m *model) addEffect(a queue.Arrival) {
 	m.insert(a)
 }
 
-// wake follows the contract to the letter: First is the earliest row of the wait, due or not.
+// wake makes parked rows due. First is the earliest row of the wait, due or not, or the earliest
+// one that still sleeps: a store may do either.
 func (m *model) wake(w queue.Wake) {
 	for _, r := range m.rows {
-		if !slices.Contains(r.Waits, w.Wait) {
+		if !slices.Contains(r.Waits, w.Wait) || m.skipWoken && r.State != queue.Parked {
 			continue
 		}
 		if r.State == queue.Parked {

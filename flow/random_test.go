@@ -59,7 +59,9 @@ func newChaos(t *testing.T, seed uint64, people bool) *chaos {
 	if seed%2 == 0 {
 		kinds[0].AtOnce = true
 	}
-	return &chaos{model: newModel(t, []*Machine{robots(), lift()}, kinds),
+	m := newModel(t, []*Machine{robots(), lift()}, kinds)
+	m.skipWoken = seed%3 == 0
+	return &chaos{model: m,
 		rnd: rand.New(rand.NewPCG(seed, 7)), people: people, moved: map[owner]bool{},
 		fences: map[ref]int64{}, owners: map[ref]owner{}}
 }
