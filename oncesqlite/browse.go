@@ -60,7 +60,7 @@ func (s *Store) page(c *conn, q queue.RowQuery, before int64) (page queue.RowPag
 		if err != nil || !ok {
 			return page, err
 		}
-		if len(page.Rows) == q.Limit || looks == maxLooks || w.costly() {
+		if len(page.Rows) == q.Limit || looks == maxLooks || looks > 0 && w.costly() {
 			page.Next = strconv.FormatInt(seq+1, 36)
 			return page, nil
 		}

@@ -25,8 +25,12 @@ type lease struct {
 	suspect bool
 }
 
-// maxExamined bounds the due rows that one Lease looks at, the ones in line included.
-const maxExamined = 512
+const (
+	// maxExamined bounds the due rows that one Lease looks at, the ones in line included.
+	maxExamined = 512
+	// dueChunk bounds the rows that are read at once: their bodies may be long.
+	dueChunk = 64
+)
 
 // Lease takes due rows of a lane, in order, one of each order key.
 func (s *Store) Lease(ctx context.Context, r queue.LeaseRequest) (queue.Leased, error) {
@@ -53,27 +57,33 @@ func (t *txn) lease(lane int64, r queue.LeaseRequest) (out queue.Leased, err err
 	if suspect {
 		return out, nil // a row whose worker was lost before is worked alone until it is through
 	}
-	due, err := t.due(lane, maxExamined)
-	if err != nil {
-		return out, err
-	}
-	for i, row := range due {
-		if len(out.Rows) == r.Max || row.Lost > 0 && len(out.Rows)+inHand > 0 {
-			out.More = len(out.Rows) == r.Max
-			break
-		}
-		taken, err := t.take(row, r)
-		if err != nil {
+	for examined := 0; examined < maxExamined; {
+		rows, err := t.due(lane, min(r.Max-len(out.Rows)+1, dueChunk))
+		if err != nil || len(rows) == 0 {
 			return out, err
 		}
-		if taken {
-			out.Rows = append(out.Rows, row.Row)
-			if row.Lost > 0 {
-				break
+		examined += len(rows)
+		for _, row := range rows { // each one leaves the rows that are due
+			if len(out.Rows) == r.Max {
+				out.More = true
+				return out, nil
+			}
+			if row.Lost > 0 && len(out.Rows)+inHand > 0 {
+				return out, nil
+			}
+			taken, err := t.take(row, r)
+			if err != nil {
+				return out, err
+			}
+			if taken {
+				out.Rows = append(out.Rows, row.Row)
+				if row.Lost > 0 {
+					return out, nil
+				}
 			}
 		}
-		out.More = i == maxExamined-1
 	}
+	out.More = true
 	return out, nil
 }
 

@@ -82,6 +82,16 @@ func (n *notes) len() int {
 	return len(n.order)
 }
 
+// lastOf returns when the last repeat of a row came that is not written yet; 0: there is none.
+func (n *notes) lastOf(seq int64) int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if e := n.bySeq[seq]; e != nil {
+		return e.last
+	}
+	return 0
+}
+
 // take removes up to limit notes, oldest first; 0 takes all.
 func (n *notes) take(limit int) []*note {
 	n.mu.Lock()
@@ -170,13 +180,25 @@ func (t *txn) putReceipt(seq, n int64, a arrivalNote) error {
 		"ON CONFLICT DO NOTHING", seq, n, a.at, string(queue.Duplicate), a.peer)
 }
 
-// trimReceipts keeps the first and the last arrivals, and those that a person accepted.
+// trimReceipts keeps the first and the last arrivals, of conflicts the first and last among
+// themselves, and those that a person accepted.
 func (t *txn) trimReceipts(seq, total int64) error {
 	if total <= 2*keptArrivals {
 		return nil
 	}
-	return t.c.exec("DELETE FROM receipts WHERE seq = ? AND n > ? AND n <= ? AND accepted IS NULL",
-		seq, keptArrivals, total-keptArrivals)
+	err := t.c.exec("DELETE FROM receipts WHERE seq = ? AND n > ? AND n <= ? AND outcome = ?",
+		seq, keptArrivals, total-keptArrivals, string(queue.Duplicate))
+	if err != nil {
+		return err
+	}
+	conflicts, err := t.c.int("SELECT count(*) FROM receipts WHERE seq = ? AND outcome = ? "+
+		"AND accepted IS NULL", seq, string(queue.Conflict))
+	if err != nil || conflicts <= 2*keptArrivals {
+		return err
+	}
+	return t.c.exec("DELETE FROM receipts WHERE seq = ?1 AND n IN (SELECT n FROM receipts "+
+		"WHERE seq = ?1 AND outcome = ?2 AND accepted IS NULL ORDER BY n LIMIT ?3 OFFSET ?4)",
+		seq, string(queue.Conflict), conflicts-2*keptArrivals, keptArrivals)
 }
 
 // addReceipt keeps an arrival at once, a conflict with its content.

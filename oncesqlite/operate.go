@@ -64,6 +64,9 @@ func (s *Store) Retry(ctx context.Context, k queue.Kind, id string, by queue.Act
 		if err != nil {
 			return err
 		}
+		if row.State == queue.Unrouted && t.bodySwept(row) {
+			return fmt.Errorf("its body is not kept any more: %w", once.ErrState)
+		}
 		if row.State == queue.Unrouted && route != nil {
 			if err := t.reroute(row, route); err != nil {
 				return err
@@ -75,7 +78,7 @@ func (s *Store) Retry(ctx context.Context, k queue.Kind, id string, by queue.Act
 
 // reroute gives an unrouted row the place that it has by today's configuration.
 func (t *txn) reroute(row *stored, route func(queue.Row) (queue.Arrival, error)) error {
-	a, err := route(row.Row)
+	a, err := callRoute(row.Row, route)
 	if err != nil {
 		return err
 	}
@@ -92,6 +95,24 @@ func (t *txn) reroute(row *stored, route func(queue.Row) (queue.Arrival, error))
 		return err
 	}
 	return t.indexAgain(row)
+}
+
+// bodySwept reports whether what a finished row carried is past its time.
+func (t *txn) bodySwept(row *stored) bool {
+	since := max(micros(row.LastAt), micros(row.FinishedAt))
+	return row.Body == nil && row.Meta == nil && row.keepBody < row.retention &&
+		t.now >= since+row.keepBody
+}
+
+// callRoute calls the caller's function inside the transaction: a panic in it is an error.
+func callRoute(row queue.Row, route func(queue.Row) (queue.Arrival, error)) (a queue.Arrival,
+	err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{p}
+		}
+	}()
+	return route(row)
 }
 
 // Discard gives up a row that is not finished and in nobody's hands.
@@ -149,7 +170,7 @@ func (t *txn) accept(row *stored, n int64, c queue.StoredArrival,
 	route func(queue.Row) (queue.Arrival, error)) (string, error) {
 	next := row.Row
 	next.Meta, next.Body, next.Fingerprint = c.Meta, c.Body, c.Fingerprint
-	a, err := route(next)
+	a, err := callRoute(next, route)
 	if err != nil {
 		return "", err
 	}
@@ -160,6 +181,9 @@ func (t *txn) accept(row *stored, n int64, c queue.StoredArrival,
 	}
 	a.Identity = once.DeriveIdentity(row.Identity, "revision", int(n))
 	a.Fingerprint, a.Peer, a.Cause = c.Fingerprint, c.Peer, row.ID()
+	if err := checkArrivals([]queue.Arrival{a}); err != nil {
+		return "", err
+	}
 	_, fresh, err := t.insert(&a, int64(row.Revision)+last+1)
 	if err != nil {
 		return "", err

@@ -74,7 +74,13 @@ func (t *txn) settleRow(row *stored, set queue.Settlement) error {
 	if set.Then == nil {
 		return nil
 	}
-	return t.applyChanges(set.Then(t.view(), row.Row), row)
+	more, err := t.decide(func() (queue.Settlement, error) {
+		return set.Then(t.view(), row.Row), nil
+	})
+	if err != nil {
+		return err
+	}
+	return t.applyChanges(more, row)
 }
 
 // setState moves a row to the state of its settlement.

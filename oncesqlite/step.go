@@ -2,7 +2,9 @@ package oncesqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/oncekit/once"
@@ -54,62 +56,104 @@ func (s *Store) Step(ctx context.Context, r queue.StepRequest) (queue.Stepped, e
 // step works due rows of a lane until there are none, or its bounds are reached.
 func (t *txn) step(lane int64, r queue.StepRequest) (out queue.Stepped, err error) {
 	limit := min(r.Max, maxStep)
-	rows, err := t.due(lane, limit)
-	if err != nil {
-		return out, err
-	}
 	begun := time.Now() // a bound on the writer's own time, not the store's clock
-	first := len(t.woken)
-	for out.Rows < limit && len(rows) > 0 {
-		row := rows[0]
-		rows = rows[1:]
-		if err := t.stepRow(row, r); err != nil {
-			return out, err
-		}
-		out.Rows++
-		if len(t.woken) > first { // they come before everything later
-			if rows, err = t.due(lane, limit); err != nil {
+	var rows []*stored
+	woken, stopped := len(t.woken), false
+	looked := 0
+	for ; looked < limit && !stopped; looked++ {
+		if len(rows) == 0 || len(t.woken) > woken { // woken rows come before everything later
+			woken = len(t.woken)
+			if rows, err = t.due(lane, min(limit-looked, dueChunk)); err != nil {
 				return out, err
 			}
-			first = len(t.woken)
+			if len(rows) == 0 {
+				break
+			}
 		}
-		if len(t.s.ops) > 0 && time.Since(begun) > stepBudget {
-			break
+		settled, err := t.stepRow(rows[0], r)
+		if err != nil {
+			return out, err
 		}
+		if settled {
+			out.Rows++
+		}
+		rows = rows[1:]
+		stopped = len(t.s.ops) > 0 && time.Since(begun) > stepBudget
 	}
-	out.More = len(rows) > 0 || out.Rows == limit
+	out.More = stopped || looked == limit
 	return out, t.stepOverdue(r, &out)
 }
 
-// stepRow decides on one row in its own savepoint. A decision that fails makes the row wait.
-func (t *txn) stepRow(row *stored, r queue.StepRequest) error {
+// stepRow decides on one row in its own savepoint, and reports false if an earlier one holds up its
+// key. A decision that fails makes the row wait, one that panics makes it a dead letter: asked again
+// it would do the same.
+func (t *txn) stepRow(row *stored, r queue.StepRequest) (settled bool, err error) {
 	behind, err := t.isBehind(row)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if behind {
-		return t.joinLine(row)
+		return false, t.joinLine(row)
 	}
-	err = t.savepoint(func() error {
-		set, err := r.Decide(t.view(), row.Row)
+	t.begin(row)
+	var set queue.Settlement
+	err = t.savepoint(func() (err error) {
+		set, err = t.decide(func() (queue.Settlement, error) { return r.Decide(t.view(), row.Row) })
 		if err != nil {
 			return err
 		}
-		if r.Settled != nil {
-			t.after = append(t.after, func() { r.Settled(row.Row, set) })
+		if set.Commit != nil {
+			return errors.New("a step can't have a Commit")
 		}
 		return t.settleRow(row, set)
 	})
-	if err == nil || storeFault(err) {
-		return err
+	if storeFault(err) {
+		return false, err
 	}
-	t.s.cfg.Logger.Error("a row could not be decided", "callback", row.ID(), "error", err)
-	fresh, err2 := t.rowBy(bySeq, row.Seq) // what the savepoint undid is undone in row too
-	if err2 != nil {
-		return err2
+	if err != nil {
+		t.s.cfg.Logger.Error("a row could not be decided", "callback", row.ID(), "error", err)
+		set = queue.Settlement{State: queue.Pending, RetryIn: stepRetry, Error: err.Error()}
+		var panicked *panicError
+		if errors.As(err, &panicked) {
+			set.State, set.DeadCause = queue.Dead, queue.CausePoison
+		}
+		if row, err = t.rowBy(bySeq, row.Seq); err != nil { // the savepoint undid what row says
+			return false, err
+		}
+		t.begin(row)
+		if err := t.settleRow(row, set); err != nil {
+			return false, err
+		}
 	}
-	return t.settleRow(fresh, queue.Settlement{State: queue.Pending, RetryIn: stepRetry,
-		Error: err.Error()})
+	if r.Settled != nil {
+		t.after = append(t.after, func() { r.Settled(row.Row, set) })
+	}
+	return true, nil
+}
+
+// begin counts a try that is taken and settled in one transaction.
+func (t *txn) begin(row *stored) {
+	row.tried = true
+	if row.phase != phaseWorking {
+		row.Attempt++
+		row.StartedAt = timeOf(t.now)
+	}
+}
+
+// panicError is a panic in a function that the caller gave.
+type panicError struct{ value any }
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// decide calls a caller's function inside the transaction: a panic in it is an error.
+func (t *txn) decide(fn func() (queue.Settlement, error)) (set queue.Settlement, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{p}
+			t.s.cfg.Logger.Error("a decision panicked", "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	return fn()
 }
 
 // stepOverdue lets tasks that stood still too long raise their alarm.
@@ -129,7 +173,9 @@ func (t *txn) stepOverdue(r queue.StepRequest, out *queue.Stepped) error {
 	}
 	for _, task := range tasks {
 		err := t.savepoint(func() error {
-			set, err := r.Overdue(t.view(), task)
+			set, err := t.decide(func() (queue.Settlement, error) {
+				return r.Overdue(t.view(), task)
+			})
 			if err != nil {
 				return err
 			}
@@ -178,7 +224,8 @@ func (s *Store) stepSingly(ctx context.Context, r queue.StepRequest) (queue.Step
 		}
 		lane := row.lane
 		t.after = append(t.after, func() { s.suspects[lane]-- })
-		return t.stepRow(row, r)
+		_, err = t.stepRow(row, r)
+		return err
 	}})
 	return queue.Stepped{Rows: 1, More: true}, err
 }

@@ -60,7 +60,7 @@ func (t *txn) sweepRows(limit int) (int, error) {
 }
 
 func (t *txn) sweepRow(row *stored) error {
-	since := max(micros(row.LastAt), micros(row.FinishedAt))
+	since := max(micros(row.LastAt), micros(row.FinishedAt), t.s.notes.lastOf(row.Seq))
 	switch {
 	case t.now < since+row.keepBody: // an arrival came since this was planned
 		return t.sweepLater(row.Seq, since+row.keepBody)

@@ -76,7 +76,10 @@ func newPostings(c *conn, v term, before int64) (*postings, error) {
 	if p.oldest, err = c.int("SELECT min(segment) FROM segments"); err != nil {
 		return nil, err
 	}
-	p.segment, err = c.int("SELECT max(segment) FROM segments")
+	p.segment, err = c.int("SELECT min(segment) FROM segments WHERE last >= ?", before-1)
+	if err == nil && p.segment == 0 { // later than all of them
+		p.segment, err = c.int("SELECT max(segment) FROM segments")
+	}
 	return p, err
 }
 

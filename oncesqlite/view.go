@@ -94,7 +94,7 @@ func (v view) FirstWaiter(wait string) (int64, error) {
 func (v view) WaitsOf(flow, task string) ([]string, error) {
 	var out []string
 	err := v.t.c.query("SELECT r.waits FROM waits AS w JOIN rows AS r ON r.seq = w.seq "+
-		"WHERE w.wait = ? ORDER BY w.seq", func(r *stmt) error {
+		"WHERE w.wait = ? AND r.phase = 4 ORDER BY w.seq", func(r *stmt) error {
 		var waits []string
 		if err := texts(r.text(0), &waits); err != nil {
 			return err

@@ -238,7 +238,7 @@ func (t *txn) reconcile() error {
 // Transact runs fn in a transaction and applies the settlement it returns.
 func (s *Store) Transact(ctx context.Context, fn func(queue.View) (queue.Settlement, error)) error {
 	return s.do(ctx, &op{run: func(t *txn) error {
-		set, err := fn(t.view())
+		set, err := t.decide(func() (queue.Settlement, error) { return fn(t.view()) })
 		if err != nil {
 			return err
 		}
