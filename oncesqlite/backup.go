@@ -48,7 +48,7 @@ func copyPages(ctx context.Context, c *sqlite3.Conn, to string, progress func(in
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Exec("COMMIT")) }()
-	b, err := c.BackupInit("main", "file:"+to)
+	b, err := c.BackupInit("main", (&Store{cfg: Config{Path: to}}).dsn())
 	if err != nil {
 		return err
 	}

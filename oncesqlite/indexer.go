@@ -95,6 +95,9 @@ func (s *Store) indexSegment(ctx context.Context) (bool, error) {
 		if err := t.c.exec("INSERT INTO segments VALUES (?, ?)", segment, last); err != nil {
 			return err
 		}
+		if err := t.indexChanged(segment, last); err != nil {
+			return err
+		}
 		return t.setMeta(metaIndexed, last)
 	}})
 }
@@ -141,14 +144,39 @@ func (t *txn) writeEntries(segment int64, entries []entry) error {
 func (t *txn) indexAgain(row *stored) error {
 	segment, err := t.c.int("SELECT segment FROM segments WHERE last >= ? ORDER BY segment LIMIT 1",
 		row.Seq)
-	if err != nil || segment == 0 {
+	if err != nil {
 		return err
 	}
 	var entries []entry
 	for _, v := range rowTerms(row.Kind, row.Source, row.Event, row.Task, row.Key) {
 		entries = append(entries, entry{v, row.Seq})
 	}
-	return t.writeEntries(segment, entries)
+	if segment != 0 {
+		return t.writeEntries(segment, entries)
+	}
+	s := t.s
+	t.after = append(t.after, func() { // its segment may be in the making
+		if s.changed == nil {
+			s.changed = map[int64][]entry{}
+		}
+		s.changed[row.Seq] = append(s.changed[row.Seq], entries...)
+	})
+	return nil
+}
+
+// indexChanged adds to a segment what was changed of its rows since it was begun.
+func (t *txn) indexChanged(segment, last int64) error {
+	s := t.s
+	for seq, entries := range s.changed {
+		if seq > last {
+			continue
+		}
+		if err := t.writeEntries(segment, entries); err != nil {
+			return err
+		}
+		t.after = append(t.after, func() { delete(s.changed, seq) })
+	}
+	return nil
 }
 
 // sweepTerms removes a part of the oldest segment once none of its rows is left.

@@ -53,12 +53,15 @@ func (s *Store) RenameState(ctx context.Context, flow, from, to string) error {
 
 // RenameEvent gives unfinished callbacks of an event that is gone from the flow another one.
 func (s *Store) RenameEvent(ctx context.Context, flow, from, to string) error {
-	return s.inParts(ctx, func(t *txn) (int64, error) {
-		err := t.c.exec("UPDATE rows SET event = ? WHERE seq IN (SELECT seq FROM rows "+
-			"WHERE phase BETWEEN 0 AND 6 AND kind = 1 AND flow = ? AND event = ? LIMIT ?)",
-			to, flow, from, migratePart)
-		return t.c.raw.Changes(), err
-	})
+	return s.eachUnfinished(ctx, queue.Callback, "flow = ? AND event = ?", []any{flow, from},
+		func(t *txn, row *stored) error {
+			err := t.c.exec("UPDATE rows SET event = ? WHERE seq = ?", to, row.Seq)
+			if err != nil {
+				return err
+			}
+			row.Event = to
+			return t.indexAgain(row)
+		})
 }
 
 // RenameDestination sends the unfinished effects of a destination that is gone to another one.
@@ -74,9 +77,14 @@ func (s *Store) RenameDestination(ctx context.Context, from, to, lane string) er
 			}
 			t.count(rowCounter(row.Kind, from, row.State), -1)
 			t.count(rowCounter(row.Kind, to, row.State), 1)
-			return t.c.exec("UPDATE rows SET source = ?, lane = ?, flags = ?, phase = "+
+			err = t.c.exec("UPDATE rows SET source = ?, lane = ?, flags = ?, phase = "+
 				"CASE WHEN phase IN (1, 2) THEN 0 ELSE phase END, next_at = NULL WHERE seq = ?",
 				to, id, row.flags, row.Seq)
+			if err != nil {
+				return err
+			}
+			row.Source = to
+			return t.indexAgain(row)
 		})
 }
 

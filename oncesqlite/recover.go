@@ -35,32 +35,37 @@ const (
 	suspectRows = maxStep
 )
 
-// migrate makes the schema in a new file and refuses what it can't read.
-func (s *Store) migrate() error {
-	c := s.w
+// inspect looks at the file before anything of it is changed. It reports whether it is empty, and
+// refuses what is not ours or can't be read.
+func (s *Store) inspect() (empty bool, err error) {
+	c, err := openReader(s.dsn(), initReader)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
 	app, err := c.int("PRAGMA application_id")
 	if err != nil {
-		return fmt.Errorf("read the file: %w", err)
+		return false, fmt.Errorf("read the file: %w", err)
 	}
 	version, err := c.int("PRAGMA user_version")
 	if err != nil {
-		return err
+		return false, err
 	}
 	tables, err := c.int("SELECT count(*) FROM sqlite_schema")
-	if err != nil {
-		return err
-	}
 	switch {
-	case tables == 0:
-		s.created = true
-		return s.createSchema()
+	case err != nil:
+		return false, err
+	case tables == 0 && app == 0 && s.cfg.NoCreate:
+		return true, errors.New("the file is empty, and create is false")
+	case tables == 0 && app == 0:
+		return true, nil
 	case app != applicationID:
-		return errors.New("the file is a SQLite database of another program; name another file")
+		return false, errors.New("the file is a SQLite database of another program; name another file")
 	case version > schemaVersion:
-		return fmt.Errorf("the file was written by a newer version (schema %d, this one knows %d); "+
-			"use that version, or restore a backup", version, schemaVersion)
+		return false, fmt.Errorf("the file was written by a newer version (schema %d, this one "+
+			"knows %d); use that version, or restore a backup", version, schemaVersion)
 	}
-	return nil
+	return false, nil
 }
 
 func (s *Store) createSchema() error {

@@ -125,6 +125,7 @@ type Store struct {
 	mended    bool          // it was, and memory and file are not compared yet
 	wrote     bool          // a commit reached the file since noteHealth
 	batch     []*op
+	changed   map[int64][]entry // rows in no segment yet whose terms changed, by seq
 
 	// walPages is the length of the WAL after the last commit.
 	walPages atomic.Int64
@@ -178,21 +179,24 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 func (s *Store) open(ctx context.Context) error {
 	if s.cfg.VFS == "" {
 		_, err := os.Stat(s.cfg.Path)
-		s.created = errors.Is(err, os.ErrNotExist)
-		if s.created && s.cfg.NoCreate {
+		if errors.Is(err, os.ErrNotExist) && s.cfg.NoCreate {
 			return errors.New("there is no such file, and create is false")
 		}
 		if s.lock, err = lockFile(s.cfg.Path + ".lock"); err != nil {
 			return err
 		}
 	}
-	w, err := openWriter(ctx, s.dsn(), s.initWriter)
+	empty, err := s.inspect()
 	if err != nil {
 		return err
 	}
-	s.w = w
-	if err := s.migrate(); err != nil {
+	if s.w, err = openWriter(ctx, s.dsn(), s.initWriter); err != nil {
 		return err
+	}
+	if s.created = empty; empty {
+		if err := s.createSchema(); err != nil {
+			return err
+		}
 	}
 	for range s.cfg.Readers {
 		r, err := openReader(s.dsn(), initReader)
