@@ -16,8 +16,8 @@ type Worker struct {
 	// Attempt tries a row and says what came of it. It is called by many goroutines at once. Its
 	// context ends when the lease is lost, or when draining came to its limit.
 	Attempt func(context.Context, Row) Settlement
-	// CommitFailed says what becomes of a row whose settlement's Commit failed. Nil: another try
-	// after a second.
+	// CommitFailed says what becomes of a row whose settlement's Commit failed, or whose Attempt
+	// panicked. Nil: another try after a second.
 	CommitFailed func(Row, error) Settlement
 	// Open reports whether rows may be taken now; nil: always. Changed is signalled when that may
 	// have changed.
@@ -27,9 +27,10 @@ type Worker struct {
 	Concurrency int
 	// Lease is renewed at a third while the attempt runs. Default 30s.
 	Lease time.Duration
-	// MaxLost and HoldLost as in LeaseRequest.
+	// MaxLost, HoldLost and Block as in LeaseRequest.
 	MaxLost  int
 	HoldLost bool
+	Block    bool
 	// Backoff bounds the pace at which a lane is probed while every try fails: from its Base up to
 	// its Cap. Default 500ms and 1m.
 	Backoff Backoff

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -10,8 +12,9 @@ import (
 )
 
 const (
-	// brokenAfter is how many tries in a row have to fail until a lane is only probed: one row at
-	// a time, at the pace of a backoff. Rows that were never tried do not use up their tries.
+	// brokenAfter is how many rows have to fail, and none to succeed in between, until a lane is
+	// only probed: one row at a time, at the pace of a backoff. Rows that were never tried do not
+	// use up their tries. One row that fails again and again is not enough.
 	brokenAfter = 8
 	// leaseBatch bounds the rows that one Lease takes.
 	leaseBatch = 128
@@ -28,19 +31,26 @@ type lane struct {
 	// freed is signalled when a try ended.
 	freed chan struct{}
 
-	mu       sync.Mutex
-	inHand   map[int64]*hand
-	failures int // tries in a row that failed
+	mu sync.Mutex
+	// inHand are tries, not rows: a row whose lease was lost may come back before its first try
+	// has ended.
+	inHand  map[*hand]struct{}
+	failing map[int64]struct{} // rows that failed since the last success, up to brokenAfter
+	probes  int                // tries that failed since then
 }
 
 // hand is a row in hand.
 type hand struct {
 	grant Grant
 	stop  context.CancelFunc
+	// lease stops the attempt when its lease ends by the local clock, counted from before it was
+	// asked for: a renewal that fails or hangs must not let it go on.
+	lease *time.Timer
 }
 
 func newLane(d *Dispatcher, w Worker) *lane {
-	return &lane{d: d, w: w, freed: make(chan struct{}, 1), inHand: map[int64]*hand{}}
+	return &lane{d: d, w: w, freed: make(chan struct{}, 1), inHand: map[*hand]struct{}{},
+		failing: map[int64]struct{}{}}
 }
 
 // run takes rows and works them until ctx ends, then drains.
@@ -69,8 +79,9 @@ func (l *lane) take(ctx, hard context.Context, tries *sync.WaitGroup) {
 		if probing > 0 && !pause(ctx, nil, probing) {
 			return
 		}
+		asked := time.Now()
 		got, err := l.d.store.Lease(ctx, LeaseRequest{Lane: l.w.Lane, Max: min(free, leaseBatch),
-			For: l.w.Lease, MaxLost: l.w.MaxLost, HoldLost: l.w.HoldLost})
+			For: l.w.Lease, MaxLost: l.w.MaxLost, HoldLost: l.w.HoldLost, Block: l.w.Block})
 		if err != nil {
 			if ctx.Err() != nil {
 				return
@@ -83,7 +94,7 @@ func (l *lane) take(ctx, hard context.Context, tries *sync.WaitGroup) {
 		}
 		storeFailures = 0
 		for _, row := range got.Rows {
-			l.start(hard, row, tries)
+			l.start(hard, row, asked.Add(l.w.Lease), tries)
 		}
 		if !got.More || len(got.Rows) == 0 {
 			wait := l.d.cfg.Poll
@@ -112,22 +123,25 @@ func (l *lane) wait(ctx context.Context, bell <-chan struct{}, d time.Duration) 
 func (l *lane) room() (free int, probing time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.failures >= brokenAfter {
-		return max(1-len(l.inHand), 0), l.w.Backoff.Jitter(l.failures - brokenAfter + 1)
+	if len(l.failing) >= brokenAfter {
+		return max(1-len(l.inHand), 0), l.w.Backoff.Jitter(l.probes + 1)
 	}
-	return l.w.Concurrency - len(l.inHand), 0
+	return max(l.w.Concurrency-len(l.inHand), 0), 0
 }
 
-func (l *lane) start(hard context.Context, row Row, tries *sync.WaitGroup) {
+// start begins a try whose lease ends at until by the local clock.
+func (l *lane) start(hard context.Context, row Row, until time.Time, tries *sync.WaitGroup) {
 	ctx, stop := context.WithCancel(hard)
+	h := &hand{grant: row.Grant(), stop: stop, lease: time.AfterFunc(time.Until(until), stop)}
 	l.mu.Lock()
-	l.inHand[row.Seq] = &hand{grant: row.Grant(), stop: stop}
+	l.inHand[h] = struct{}{}
 	l.mu.Unlock()
 	tries.Go(func() {
 		defer stop()
+		defer h.lease.Stop()
 		l.try(ctx, row)
 		l.mu.Lock()
-		delete(l.inHand, row.Seq)
+		delete(l.inHand, h)
 		l.mu.Unlock()
 		select {
 		case l.freed <- struct{}{}:
@@ -139,7 +153,7 @@ func (l *lane) start(hard context.Context, row Row, tries *sync.WaitGroup) {
 // try runs one attempt and settles it.
 func (l *lane) try(ctx context.Context, row Row) {
 	begun := time.Now()
-	set := l.w.Attempt(ctx, row)
+	set := l.attempt(ctx, row)
 	set.Grant = row.Grant()
 	err := l.settle(ctx, set)
 	var failed *CommitError
@@ -151,19 +165,44 @@ func (l *lane) try(ctx context.Context, row Row) {
 	if err != nil {
 		l.d.cfg.Logger.Warn("settle a row", "lane", l.w.Lane, "row", row.ID(), "error", err)
 	}
-	l.note(set)
+	l.note(row, set)
 	l.d.cfg.Observe(row, set, time.Since(begun))
 }
 
-// note counts failures in a row. What the destination answered for good is no sign of its absence.
-func (l *lane) note(set Settlement) {
+// attempt calls the worker. A panic ends the try, not the process: nobody knows how far it came.
+func (l *lane) attempt(ctx context.Context, row Row) (set Settlement) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		l.d.cfg.Logger.Error("an attempt panicked", "lane", l.w.Lane, "row", row.ID(), "panic", p,
+			"stack", string(debug.Stack()))
+		err := fmt.Errorf("attempt panicked: %v", p)
+		if l.w.HoldLost {
+			set = Settlement{State: Held, Block: l.w.Block, Error: err.Error()}
+			return
+		}
+		set = l.w.CommitFailed(row, err)
+	}()
+	return l.w.Attempt(ctx, row)
+}
+
+// note counts the rows that fail. What a destination answered for good is no sign of its absence.
+func (l *lane) note(row Row, set Settlement) {
+	failed := set.NotTried || set.State == Pending || set.State == Held ||
+		set.State == Dead && set.DeadCause == CauseTransient
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if set.State == Pending && !set.NotTried {
-		l.failures++
-		return
+	switch {
+	case !failed:
+		clear(l.failing)
+		l.probes = 0
+	case len(l.failing) < brokenAfter:
+		l.failing[row.Seq] = struct{}{}
+	default:
+		l.probes++
 	}
-	l.failures = 0
 }
 
 // settle offers a result until the store takes it, the lease is lost, or the limit is reached: what
@@ -188,15 +227,19 @@ func (l *lane) renew(ctx context.Context) {
 		l.mu.Lock()
 		hands := make([]*hand, 0, len(l.inHand))
 		grants := make([]Grant, 0, len(l.inHand))
-		for _, h := range l.inHand {
+		for h := range l.inHand {
 			hands, grants = append(hands, h), append(grants, h.grant)
 		}
 		l.mu.Unlock()
 		if len(grants) == 0 {
 			continue
 		}
+		until := time.Now().Add(l.w.Lease)
 		for i, err := range l.d.store.Renew(ctx, grants, l.w.Lease) {
-			if errors.Is(err, once.ErrLeaseLost) {
+			switch {
+			case err == nil:
+				hands[i].lease.Reset(time.Until(until))
+			case errors.Is(err, once.ErrLeaseLost):
 				hands[i].stop()
 			}
 		}
