@@ -1,8 +1,10 @@
 package config
 
 import (
+	"net/http"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/oncekit/once/outbox"
@@ -144,7 +146,7 @@ func (r *reader) mqtt(o *object) *MQTTConfig {
 	if c.Password != "" && c.User == "" {
 		r.add(o.get("password").pos(), "password has no username; expected both or none")
 	}
-	c.TLS = r.tls(o)
+	c.TLS = r.tls(o, c.URL)
 	const lowestPacket, highestPacket = 128, 268_435_460 // MQTT 5, section 1.5.5
 	size := o.size("max_packet", 0)
 	if size != 0 && (size < lowestPacket || size > highestPacket) {
@@ -176,7 +178,7 @@ func (r *reader) http(o *object) *HTTPConfig {
 		}
 		basic.close("basic")
 	}
-	c.TLS = r.tls(h)
+	c.TLS = r.tls(h, c.URL)
 	if n := h.get("timeout"); n != nil {
 		if o.has("timeout") {
 			r.add(n.at, "timeout is here twice, inside http and beside it; expected it once")
@@ -244,7 +246,7 @@ func (r *reader) staticHeaders(o *object) map[string]string {
 	list := map[string]string{}
 	for _, e := range n.entries {
 		switch {
-		case !r.headerName(e.key, "headers"):
+		case !r.headerName(e.key, "headers") || r.reserved(e.key):
 		case e.value.kind == badKind:
 		case e.value.kind != textKind && e.value.kind != numberKind && e.value.kind != boolKind:
 			r.add(e.value.at, "the header %s is %s; expected a text", quote(e.key.text),
@@ -256,11 +258,28 @@ func (r *reader) staticHeaders(o *object) map[string]string {
 	return list
 }
 
+// reserved tells a header that belongs to the connection (RFC 9110, section 7.6.1) or to once.
+func (r *reader) reserved(n *node) bool {
+	switch http.CanonicalHeaderKey(n.text) {
+	case "Connection", "Content-Length", "Expect", "Fence", "Host", "Idempotency-Key",
+		"Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Traceparent",
+		"Trailer", "Transfer-Encoding", "Upgrade":
+		r.add(n.at, "the header %s is set by once or by the connection; expected another one",
+			n.show())
+		return true
+	}
+	return false
+}
+
 // tls reads the names of files; they are opened when the sender is built.
-func (r *reader) tls(o *object) *outbox.TLSFiles {
+func (r *reader) tls(o *object, url string) *outbox.TLSFiles {
 	t := o.optional("tls")
 	if t == nil {
 		return nil
+	}
+	if scheme, _, _ := strings.Cut(url, "://"); scheme == "http" || scheme == "mqtt" {
+		r.add(o.get("tls").pos(), "tls has no meaning with %s://; expected %ss:// or no tls",
+			scheme, scheme)
 	}
 	file := func(name string) string {
 		n := t.textNode(name, "the path of a PEM file")

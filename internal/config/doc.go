@@ -1,8 +1,8 @@
 // Package config reads the configuration of once: one strict YAML file, environment overrides, and
 // secrets taken from variables and files at load time.
 //
-// Promised: a file that loads can be served, all its expressions compiled, all its references known,
-// all its flows closed. A file that doesn't is refused as a whole, with up to 20 problems, each with
+// Promised: a file that loads can be served: its expressions are compiled, its references known,
+// its flows closed. A file that doesn't is refused as a whole, with up to 20 problems, each with
 // its place, what is wrong and what was expected. Nothing is opened, listened on or connected to.
 // Secrets are neither printed nor quoted in a problem.
 //

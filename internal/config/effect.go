@@ -31,8 +31,8 @@ func (r *reader) effects(o *object, field string, vars expr.VarSet) []flow.Effec
 		}
 		ef := r.effect(e, vars)
 		if names[ef.Name] && ef.Name != "" {
-			r.add(e.n.member("name").pos(), "the effect %s is here twice; expected a name of its own,"+
-				" since its id is made of it", quote(ef.Name))
+			r.add(e.n.member("name").pos(), "the effect %s is here twice; expected a name of its"+
+				" own, since its id is made of it", quote(ef.Name))
 		}
 		names[ef.Name] = true
 		list = append(list, ef)
@@ -113,6 +113,11 @@ func (r *reader) builder(o *object, kind string, vars expr.VarSet) *builder {
 		r.add(n.at, "path is %s; expected one that begins with / or ?", n.show())
 	}
 	b.method = o.choice("method", "", "POST", "PUT", "PATCH", "DELETE", "GET")
+	if h := o.n.member("headers"); h != nil && h.kind == mapKind && kind == "http" {
+		for _, e := range h.entries {
+			r.reserved(e.key)
+		}
+	}
 	for name, t := range r.headers(o, vars, opts) {
 		b.headers = append(b.headers, namedTemplate{name, t})
 	}

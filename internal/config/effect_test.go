@@ -46,11 +46,14 @@ func TestEffect_BuildsAddressAndPayload(t *testing.T) {
 		meta   outbox.Meta
 		body   string
 	}{
-		"tree": {`{name: n, to: wms, path: "/t/${task.id}", method: PUT, payload: {id: "${effect.id}", n: "${body.n}", s: "at ${task.state}", none: "${body.?x}", yes: true}}`,
+		"tree": {`{name: n, to: wms, path: "/t/${task.id}", method: PUT,
+          payload: {id: "${effect.id}", n: "${body.n}", s: "at ${task.state}",
+          none: "${body.?x}", yes: true}}`,
 			outbox.Meta{Path: "/t/T1", Method: "PUT", ContentType: "application/json"},
 			`{"id":"e1","n":3,"s":"at z","yes":true}`},
 		"text": {`{name: n, to: plant, topic: "a/${task.id}", retain: true, payload: "${task.id};1"}`,
-			outbox.Meta{Topic: "a/T1", Retain: true, ContentType: "text/plain; charset=utf-8"}, "T1;1"},
+			outbox.Meta{Topic: "a/T1", Retain: true, ContentType: "text/plain; charset=utf-8"},
+			"T1;1"},
 		"value": {`{name: n, to: wms, payload: "${body}"}`,
 			outbox.Meta{ContentType: "application/json"}, `{"n":3}`},
 		"nothing": {`{name: n, to: wms, headers: {X-Task: "${task.id}"}}`,

@@ -50,8 +50,8 @@ func (r *reader) gateway(o *object) {
 	}
 	c.Scope = g.text("scope", "", "an expression, or none")
 	if !g.has("scope") {
-		r.add(g.at(), "the gateway has no `scope`; expected an expression that says whose a key is,"+
-			" or none")
+		r.add(g.at(), "the gateway has no `scope`; expected an expression that says whose a key"+
+			" is, or none")
 	}
 	shown := &out{list: true}
 	for _, n := range g.list("routes", "a list of routes") {
@@ -88,7 +88,8 @@ func (r *reader) route(o *object) Route {
 		method, path, found := strings.Cut(n.text, " ")
 		if !found || strings.ToUpper(method) != method || method == "" ||
 			!strings.HasPrefix(path, "/") {
-			r.add(n.at, "match is %s; expected a method and a path such as POST /payments", n.show())
+			r.add(n.at, "match is %s; expected a method and a path such as POST /payments",
+				n.show())
 		}
 	} else if n == nil && !o.has("match") {
 		r.add(o.at(), "a route has no `match`; expected a method and a path such as POST /payments")

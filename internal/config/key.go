@@ -167,7 +167,8 @@ func textFunc(p evaluator, what string) func(*inbox.Message) (string, error) {
 	}
 }
 
-func fingerprintFunc(how string, ignore []value.Path) func(*inbox.Message) (once.Fingerprint, error) {
+func fingerprintFunc(how string, ignore []value.Path,
+) func(*inbox.Message) (once.Fingerprint, error) {
 	if how == "raw" {
 		return func(m *inbox.Message) (once.Fingerprint, error) {
 			return once.FingerprintRaw(m.Raw), nil

@@ -102,7 +102,8 @@ func TestLoad_TheExamplesAreThoseThatAreHandedOut(t *testing.T) {
 }
 
 func TestLoad_AFileThatIsMissingOrTooLargeIsTold(t *testing.T) {
-	if _, err := Load(filepath.Join(t.TempDir(), "no.yaml"), Env{}); !errors.Is(err, os.ErrNotExist) {
+	none := filepath.Join(t.TempDir(), "no.yaml")
+	if _, err := Load(none, Env{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
 	large := filepath.Join(t.TempDir(), "large.yaml")
@@ -162,7 +163,7 @@ func TestParse_LargeAndDeepInputEndsSoon(t *testing.T) {
 		"anchors":   strings.Repeat("&a ", size/3),
 		"braces":    strings.Repeat("{a: ", size/4),
 		"problems":  "sources:\n" + strings.Repeat("  'a b': {}\n", 4000),
-		"words":     strings.Repeat("[],", maxFileBytes/3),
+		"words":     strings.Repeat("[],", size/3),
 	}
 	for name, in := range inputs {
 		t.Run(name, func(t *testing.T) {

@@ -141,8 +141,8 @@ func (c *comparison) flows() {
 		if !there {
 			n := sum(c.use.States[name]) + sum(c.use.Events[name])
 			if n > 0 && !m.Discard {
-				c.add("the flow %s is gone, but the store has %s and %s of it. Restore the flow, or"+
-					" write under `migrate`: flows: {%s: discard}", name,
+				c.add("the flow %s is gone, but the store has %s and %s of it. Restore the flow,"+
+					" or write under `migrate`: flows: {%s: discard}", name,
 					count(sum(c.use.States[name]), "task"),
 					count(sum(c.use.Events[name]), "unfinished callback"), name)
 			}

@@ -16,7 +16,10 @@ sources:
     key: ["body.id"]
     event: "body.kind"
     auth: {bearer: ["S3CRET-bearer", "${env:TOKEN}"]}
-    to: {http: "http://127.0.0.1:1/${env:TOKEN}", bearer: S3CRET-http, headers: {X-Api-Key: S3CRET-key}}
+    to:
+      http: "http://127.0.0.1:1/${env:TOKEN}"
+      bearer: S3CRET-http
+      headers: {X-Api-Key: S3CRET-key, X-Session-Token: 'S3CRET, too'}
 destinations:
   wms:
     http:
@@ -69,7 +72,7 @@ func TestSecrets_AreNotQuotedInProblems(t *testing.T) {
 			func(s string) string { return strings.Replace(s, "token:", "tokn: x, token:", 1) },
 			func(s string) string { return strings.Replace(s, "://", ":/", 1) },
 			func(s string) string { return strings.Replace(s, "http:", "htp:", 1) },
-			func(s string) string { return strings.Replace(s, "basic", "bearer: S3CRET-x, basic", 1) },
+			func(s string) string { return strings.Replace(s, "basic", "bearer: S3CRET", 1) },
 			func(s string) string { return strings.Replace(s, "S3CRET", "\xffS3CRET", 1) },
 		} {
 			broken := append([]string(nil), lines...)
@@ -84,7 +87,8 @@ func TestSecrets_AreNotQuotedInProblems(t *testing.T) {
 
 func TestSecrets_InListsAndBlocksOfABrokenFileAreNotShown(t *testing.T) {
 	for _, text := range []string{
-		"a:\n  bearer:\n    - S3CRET-1\n    - S3CRET-2 ]: [\n", "bearer:\n- S3CRET-1\n- [S3CRET-2\nb: 1\n",
+		"a:\n  bearer:\n    - S3CRET-1\n    - S3CRET-2 ]: [\n",
+		"bearer:\n- S3CRET-1\n- [S3CRET-2\nb: 1\n",
 		"token: |\n  S3CRET-1\n  S3CRET-2\n\tx\n", "token:\n  'S3CRET-1\nb: [\n",
 	} {
 		_, err := Parse("f", []byte(text), Env{})

@@ -56,6 +56,7 @@ func (r *reader) source(key *node, o *object, taken map[string]*node) {
 	if p := r.expression(o.exprNode("event"), "event", varsMessage); p != nil {
 		s.Event = textFunc(p, "event")
 	}
+	r.needsEvent(key, o)
 	r.fingerprint(o, s)
 	s.Retention = o.duration("retention", defaultRetention)
 	if s.KeepBody = o.duration("keep_body", 0); s.KeepBody > s.Retention {
@@ -64,7 +65,11 @@ func (r *reader) source(key *node, o *object, taken map[string]*node) {
 	}
 	s.MaxBody = o.size("max_body", defaultMaxBody)
 	if s.MaxBody > r.c.Limits.Bodies {
-		r.add(o.get("max_body").pos(), "max_body is above limits.bodies (%s), which all bodies share;"+
+		at := o.get("max_body").pos()
+		if at.line == 0 {
+			at = key.at
+		}
+		r.add(at, "max_body is above limits.bodies (%s), which all bodies share;"+
 			" expected less", formatSize(r.c.Limits.Bodies))
 	}
 	s.MaxDepth = o.whole("max_depth", defaultMaxDepth, 1, highestMaxDepth)
@@ -84,6 +89,16 @@ func (r *reader) source(key *node, o *object, taken map[string]*node) {
 	r.c.Sources = append(r.c.Sources, s)
 	r.c.SourceSettings = append(r.c.SourceSettings, settings)
 	r.planSource(s.Name, keys, o)
+}
+
+// needsEvent tells a source whose messages have no event where one decides what happens to them.
+func (r *reader) needsEvent(key *node, o *object) {
+	to := o.n.member("to")
+	if o.has("event") || to.member("flow") == nil && !o.has("events") {
+		return
+	}
+	r.add(key.at, "the source %s has no `event`; expected an expression that names what happened,"+
+		" such as \"body.type\"", quote(key.text))
 }
 
 // exprNode returns a field that is an expression and shows it as it stands.

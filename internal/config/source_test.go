@@ -51,7 +51,8 @@ func TestKey_AnErrorNamesTheField(t *testing.T) {
 }
 
 func TestScope_SeparatesKeys(t *testing.T) {
-	src := strings.Replace(minimalSource, "    event", "    scope: \"header['x-tenant']\"\n    event", 1)
+	src := strings.Replace(minimalSource, "    event",
+		"    scope: \"header['x-tenant']\"\n    event", 1)
 	key := mustParse(t, src+minimalFlow+minimalDestinations, Env{}).Sources[0].Key
 	m := message(t, `{"id":"1"}`)
 	if got, err := key(m); err != nil || !slices.Equal(got, mustKey(t, "t1", "1")) {
@@ -154,7 +155,11 @@ func TestFingerprint_IgnoresWhatMayDiffer(t *testing.T) {
 
 func TestReply_IsMadeOfTheMessage(t *testing.T) {
 	src := strings.Replace(minimalSource, "    event", `    reply:
-      accepted: {status: 202, headers: {X-Id: "${body.id}"}, body: {code: "0", id: "${body.id}", big: 123456789012345678901234567890, none: "${body.?none}"}}
+      accepted:
+        status: 202
+        headers: {X-Id: "${body.id}"}
+        body:
+          {code: "0", id: "${body.id}", big: 123456789012345678901234567890, none: "${body.?none}"}
       invalid: {status: 400, body: "wrong: ${error}, ${body.id}"}
     event`, 1)
 	s := mustParse(t, src+minimalFlow+minimalDestinations, Env{}).Sources[0]

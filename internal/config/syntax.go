@@ -28,7 +28,8 @@ func (t *tree) syntax(err error) {
 		return
 	}
 	msg := strings.Map(printable, y.GetMessage())
-	want := "YAML: `name: value`, lists as [a, b] or with -, texts with special characters in quotes"
+	want := "YAML: `name: value`, lists as [a, b] or with -, texts with special characters in" +
+		" quotes"
 	if strings.HasPrefix(line, "\t") {
 		msg, want = "a tab indents this line", "blanks"
 	}
@@ -66,9 +67,17 @@ func opensText(before []rune) bool {
 	return s == "" || strings.ContainsAny(s[len(s)-1:], "[{,:-")
 }
 
+// maxSearched is the longest line, in bytes, in which an expression is looked for: the work grows
+// with the square of it.
+const maxSearched = 2000
+
 // bareExpression finds, in a line that isn't YAML, a value without quotes that reads as an
 // expression, and its column.
 func bareExpression(line string) (col int, text string, ok bool) {
+	if len(line) > maxSearched {
+		return 0, "", false
+	}
+	named := regexp.MustCompile(`^[\w.-]+:\s`)
 	starts := regexp.MustCompile(`(?:^\s*|[\[{,:-]\s+|[\[{,])`).FindAllStringIndex(line, -1)
 	for _, m := range starts {
 		rest := line[m[1]:]
@@ -76,8 +85,7 @@ func bareExpression(line string) (col int, text string, ok bool) {
 			continue
 		}
 		part := cutValue(rest)
-		if readsAsExpression(part) && !regexp.MustCompile(`^[\w.-]+:\s`).MatchString(part) &&
-			!strings.HasPrefix(part, "- ") {
+		if readsAsExpression(part) && !named.MatchString(part) && !strings.HasPrefix(part, "- ") {
 			return len([]rune(line[:m[1]])) + 1, part, true
 		}
 	}

@@ -170,7 +170,7 @@ func (r *reader) calledURL(to *object) *HTTPConfig {
 	}
 	h.Header = r.staticHeaders(to)
 	h.Bearer = to.secret("bearer", "a token")
-	h.TLS = r.tls(to)
+	h.TLS = r.tls(to, h.URL)
 	return h
 }
 
