@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -398,6 +399,30 @@ func TestHTTPMessageThatNoRequestCanCarryIsPermanent(t *testing.T) {
 	if got := sink.Requests()[0].URI; got != "/base/@evil.example/x" {
 		t.Errorf("uri %s", got)
 	}
+}
+
+func FuzzPathStaysBelowTheURL(f *testing.F) {
+	for _, s := range []string{
+		"/a?b=c", "//evil.example", "@evil", "/../x", "/%2e%2e/x", "a:b", "?x",
+	} {
+		f.Add(s)
+	}
+	h, err := NewHTTP(HTTPConfig{URL: "http://good.example/base?k=v"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		u, err := h.url(path)
+		if err != nil {
+			return
+		}
+		again, err := url.Parse(u.String())
+		if err != nil || again.Host != "good.example" || again.User != nil ||
+			again.Path != "/base" && !strings.HasPrefix(again.Path, "/base/") ||
+			!strings.HasPrefix(again.RawQuery, "k=v") || strings.Contains(again.Path, "/../") {
+			t.Errorf("%q: %v, %v", path, u, err)
+		}
+	})
 }
 
 func TestHTTPConfigurationIsChecked(t *testing.T) {

@@ -205,6 +205,7 @@ func (q *MQTT) current() (*link, error) {
 // that is Unknown too, and the connection is made anew: what is unanswered would count against
 // the broker's Receive Maximum for ever.
 func (q *MQTT) Send(ctx context.Context, m Message) error {
+	m.Meta.ContentType = m.contentType() // once: it looks at the whole payload
 	if f := q.check(m); f != nil {
 		return f
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/eclipse/paho.golang/packets"
+	"go.uber.org/goleak"
 
 	"github.com/oncekit/once/internal/testserver"
 	"github.com/oncekit/once/queue"
@@ -228,12 +229,17 @@ func TestMQTTBrokerThatBearsLess(t *testing.T) {
 func TestQ04_OnlyTheMessageThatEndsTheConnectionIsGivenUp(t *testing.T) {
 	s := &script{}
 	s.answer = func(c net.Conn, p *packets.ControlPacket) {
+		// Both answers take their time, so that the others are in flight beside the bad one.
 		if m, ok := p.Content.(*packets.Publish); ok && string(m.Payload) == "bad" {
-			reply(c, &packets.Disconnect{ReasonCode: 0x82, Properties: &packets.Properties{}})
-			_ = c.Close()
+			time.AfterFunc(20*time.Millisecond, func() {
+				reply(c, &packets.Disconnect{ReasonCode: 0x82, Properties: &packets.Properties{}})
+				_ = c.Close()
+			})
 			return
 		}
-		reply(c, &packets.Puback{PacketID: p.PacketID(), Properties: &packets.Properties{}})
+		time.AfterFunc(60*time.Millisecond, func() {
+			reply(c, &packets.Puback{PacketID: p.PacketID(), Properties: &packets.Properties{}})
+		})
 	}
 	q := startMQTT(t, MQTTConfig{URL: startScript(t, s)})
 	awaitOpen(t, q)
@@ -279,18 +285,18 @@ func TestMQTTPublishStuckInAWriteEndsAtItsDeadline(t *testing.T) {
 	t.Cleanup(func() { close(block) })
 	awaitOpen(t, q)
 	large := toTopic("a", "t", strings.Repeat("x", 1<<20))
-	for range 100 { // as many as the buffers in between hold, and one more
+	for i := range 100 { // as many as the buffers in between hold, and one more
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		start := time.Now()
 		err := q.Send(ctx, large)
 		cancel()
-		if err == nil {
-			continue
+		if class, _ := classOf(err); err == nil || class == Transient {
+			continue // a slow machine may use up the time before the write
 		}
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("took %v", took)
+		took := time.Since(start)
+		if class, _ := classOf(err); class != Unknown || took > 10*time.Second {
+			t.Errorf("send %d: class %d after %v: %v", i, class, took, err)
 		}
-		wantClass(t, err, Unknown)
 		return
 	}
 	t.Error("nothing got stuck")
@@ -320,4 +326,23 @@ func TestSuspectsAreBounded(t *testing.T) {
 	if s.count("b") != 0 || s.count("c") != 1 || s.count("d") != 1 || s.order.Len() != 2 {
 		t.Errorf("b %d, c %d, d %d", s.count("b"), s.count("c"), s.count("d"))
 	}
+}
+
+func TestMQTTLeavesNothingRunning(t *testing.T) {
+	b := testserver.Mosquitto(t)
+	versions(t, func(t *testing.T, version string) {
+		before := goleak.IgnoreCurrent()
+		t.Run("", func(t *testing.T) { // its end is the end of Run
+			q := startMQTT(t, MQTTConfig{URL: b.URL(), Version: version, NoSubscriberDone: true})
+			awaitOpen(t, q)
+			wantClass(t, sendTo(t, q, toTopic("a", "t", "x")), 0)
+			b.Kill()
+			testserver.Until(t, patience, "the gate is closed", func() bool { return !q.Open() })
+			b.Start()
+			awaitOpen(t, q)
+			wantClass(t, sendTo(t, q, toTopic("b", "t", "x")), 0)
+		})
+		goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction(
+			"github.com/oncekit/once/internal/testserver.startProcess.func1")) // the broker
+	})
 }
