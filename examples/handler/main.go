@@ -3,7 +3,8 @@
 // times is booked once.
 //
 //	go run ./examples/handler serve --config examples/handler/handler.yaml
-//	curl -d '{"id":"evt-1","account":"A-7","cents":1250}' http://127.0.0.1:8080/in/payments
+//	curl -H 'Content-Type: application/json' http://127.0.0.1:8080/in/payments \
+//	     -d '{"id":"evt-1","account":"A-7","cents":1250}'
 package main
 
 import (

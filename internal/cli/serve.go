@@ -123,14 +123,14 @@ func (a *app) greet(cfg *config.Config, s *server.Server, example bool) {
 	if !example {
 		return
 	}
-	p("\nTry it from another terminal. A robot says that it starts, and says it again:\n")
-	p("  curl -d '{\"reqCode\":\"REQ-1\",\"taskCode\":\"TASK-1\",\"callbackMethod\":\"startFE\","+
-		"\"data\":{\"roadway\":\"R7\"}}' \\\n       http://%s/in/rcs", s.Addr())
-	p("  curl -d '{\"reqCode\":\"REQ-2\",\"taskCode\":\"TASK-1\",\"callbackMethod\":\"finishFE\"}' "+
-		"http://%s/in/rcs", s.Addr())
-	p("\nSend the second one five times: the roadway is unlocked once. What came of it:\n")
+	p("\nTry it from another terminal. A robot starts a task, then says five times that it ended:\n")
+	p("  post() { curl -H 'Content-Type: application/json' http://%s/in/rcs -d \"$1\"; echo; }", s.Addr())
+	p(`  post '{"reqCode":"REQ-1","taskCode":"TASK-1","callbackMethod":"startFE","data":{"roadway":"R7"}}'`)
+	p("  for i in 1 2 3 4 5; do")
+	p(`    post '{"reqCode":"REQ-2","taskCode":"TASK-1","callbackMethod":"finishFE"}'; done`)
+	p("\nThe roadway is unlocked once. What came of it:\n")
 	p("  curl http://%s/api/v1/tasks/transport/TASK-1", s.AdminAddr())
-	p("  curl http://%s/api/v1/callbacks?task=TASK-1", s.AdminAddr())
+	p("  curl 'http://%s/api/v1/callbacks?task=TASK-1'", s.AdminAddr())
 	p("\n`once init` writes this example to a file that you can change.")
 	p("Effects, as they would go out:\n")
 }
