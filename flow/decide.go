@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/oncekit/once/internal/value"
 	"github.com/oncekit/once/queue"
@@ -157,6 +158,9 @@ func (w *work) busy(taken []blocked) (queue.Settlement, error) {
 	waited := waitsForResource(w.row.Waits)
 	if waited && w.row.LimitPassed {
 		return dead(queue.CauseWaited, fmt.Sprintf("waited %s for %s", limit, reason)), nil
+	}
+	if waited && !w.row.WaitUntil.IsZero() { // woken for nothing: its limit goes on
+		limit = max(w.row.WaitUntil.Sub(w.v.Now()), time.Millisecond)
 	}
 	if !waited {
 		if err := w.alarm(first); err != nil {

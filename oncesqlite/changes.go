@@ -155,7 +155,11 @@ func (t *txn) changeResource(r *queue.Resource) error {
 // nobody takes their turn.
 func (t *txn) wake(w queue.Wake, cause *stored) error {
 	query := "SELECT r.seq, r.lane, r.kind, r.source FROM waits AS w JOIN rows AS r ON r.seq = w.seq " +
-		"WHERE w.wait = ? AND r.phase = 4 ORDER BY w.seq"
+		"WHERE w.wait = ? AND r.phase = 4 AND w.seq <> ? ORDER BY w.seq"
+	except := int64(0)
+	if cause != nil {
+		except = cause.Seq
+	}
 	if w.First {
 		query += " LIMIT 1"
 	}
@@ -168,14 +172,11 @@ func (t *txn) wake(w queue.Wake, cause *stored) error {
 	err := t.c.query(query, func(r *stmt) error {
 		rows = append(rows, parked{r.int(0), r.int(1), queue.Kind(r.int(2)), r.text(3)})
 		return nil
-	}, w.Wait)
+	}, w.Wait, except)
 	if err != nil {
 		return err
 	}
 	for _, p := range rows {
-		if cause != nil && p.seq == cause.Seq {
-			continue
-		}
 		err := t.c.exec("UPDATE rows SET phase = 0, next_at = NULL WHERE seq = ?", p.seq)
 		if err != nil {
 			return err

@@ -116,7 +116,8 @@ func callRoute(row queue.Row, route func(queue.Row) (queue.Arrival, error)) (a q
 }
 
 // Discard gives up a row that is not finished and in nobody's hands.
-func (s *Store) Discard(ctx context.Context, k queue.Kind, id string, by queue.Action) error {
+func (s *Store) Discard(ctx context.Context, k queue.Kind, id string, by queue.Action,
+	then func(queue.View, queue.Row) queue.Settlement) error {
 	return s.act(ctx, k, id, by, func(t *txn, row *stored) error {
 		err := inState(row, queue.Pending, queue.Parked, queue.Unrouted, queue.Dead, queue.Held,
 			queue.Expired)
@@ -124,7 +125,7 @@ func (s *Store) Discard(ctx context.Context, k queue.Kind, id string, by queue.A
 			return err
 		}
 		reason := fmt.Sprintf("discarded by %s: %s", by.Actor, by.Reason)
-		return t.giveUp(row, queue.Settlement{State: queue.Discarded, Error: reason})
+		return t.giveUp(row, queue.Settlement{State: queue.Discarded, Error: reason, Then: then})
 	})
 }
 

@@ -27,7 +27,7 @@ const (
 	headColumns = `seq, identity, kind, lane, phase, fence, attempt, lost, flags, revision,
 	duplicates, conflicts, received_at, last_at, next_at, started_at, finished_at, expires_at,
 	retention, keep_body, source, event, flow, task, order_key, key, resource, cause, error,
-	dead_cause, waits, trace, peer, fingerprint`
+	dead_cause, waits, trace, peer, fingerprint, wait_until`
 	rowColumns = headColumns + `, meta, body`
 )
 
@@ -99,6 +99,7 @@ func scanRow(r *stmt, full bool) (*stored, error) {
 	row.Error, row.DeadCause = r.text(28), queue.Cause(r.text(29))
 	row.TraceParent = r.text(31)
 	copy(row.Fingerprint[:], r.raw.ColumnRawBlob(33))
+	row.WaitUntil = timeOf(r.int(34))
 	row.State = w.phase.state(row.Kind)
 	row.Frees = w.flags&flagFrees != 0
 	row.LimitPassed = w.flags&flagLimitPassed != 0
@@ -106,7 +107,7 @@ func scanRow(r *stmt, full bool) (*stored, error) {
 		row.LastAt = row.ReceivedAt
 	}
 	if full {
-		row.Meta, row.Body = r.blob(34), r.blob(35)
+		row.Meta, row.Body = r.blob(35), r.blob(36)
 	}
 	if err := texts(r.text(25), &row.Key); err != nil {
 		return nil, fmt.Errorf("row %d: key: %w", row.Seq, err)
@@ -127,16 +128,13 @@ func texts(s string, out *[]string) error {
 
 // makeDue makes a row due at once, with its tries counted anew.
 func (t *txn) makeDue(row *stored) error {
-	if err := t.endWaits(row); err != nil {
-		return err
-	}
 	p, err := t.placeInLine(row)
 	if err != nil {
 		return err
 	}
 	row.flags &^= flagBlock | flagLimitPassed
 	err = t.c.exec("UPDATE rows SET phase = ?, attempt = 0, lost = 0, flags = ?, "+
-		"next_at = NULL, finished_at = NULL, sweep_at = NULL, dead_cause = NULL, waits = NULL "+
+		"next_at = NULL, finished_at = NULL, sweep_at = NULL, dead_cause = NULL "+
 		"WHERE seq = ?", p, row.flags, row.Seq)
 	if err != nil {
 		return err

@@ -28,6 +28,7 @@ CREATE TABLE rows (
   received_at INTEGER NOT NULL,
   last_at     INTEGER,                     -- NULL: no arrival after the first
   next_at     INTEGER,                     -- next try, or limit of a wait
+  wait_until  INTEGER,                     -- limit of the wait of a row that was parked, kept while it is woken
   started_at  INTEGER,
   finished_at INTEGER,
   expires_at  INTEGER,

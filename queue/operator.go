@@ -141,8 +141,9 @@ type Operator interface {
 	// Retry makes a parked, unrouted, dead or held row due again. For an unrouted callback route
 	// gives the lane, flow, task and order key it has by today's configuration; nil keeps it.
 	Retry(ctx context.Context, k Kind, id string, by Action, route func(Row) (Arrival, error)) error
-	// Discard gives up a row that is not finished and not in anybody's hands.
-	Discard(ctx context.Context, k Kind, id string, by Action) error
+	// Discard gives up a row that is not finished and not in anybody's hands. then, if not nil, adds
+	// what follows, as Settlement.Then does.
+	Discard(ctx context.Context, k Kind, id string, by Action, then func(View, Row) Settlement) error
 	// Accept makes the nth arrival of a callback, a conflict, a new revision and returns its id.
 	Accept(ctx context.Context, id string, n int64, by Action, route func(Row) (Arrival, error)) (string, error)
 	// Acknowledge says of an effect that is held, dead or expired that it happened.

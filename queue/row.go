@@ -61,8 +61,12 @@ type Row struct {
 	DeadCause Cause
 	// LimitPassed is true when a parked row was made due because its wait came to its limit.
 	LimitPassed bool
-	// Waits is what a parked row waits for: WaitTask or WaitResource texts.
+	// Waits is what a parked row waits for: WaitTask or WaitResource texts. A woken row keeps them,
+	// and with them its turn, until its next settlement that is no retry.
 	Waits []string
+	// WaitUntil is when the wait of a row comes to its limit that is parked, or was and is not
+	// worked since; zero for others.
+	WaitUntil time.Time
 	// TraceParent as the sender gave it (W3C Trace Context); empty: none.
 	TraceParent string
 	// Meta is what the row's own layer stores beside the body: the request of a callback, the

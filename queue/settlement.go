@@ -33,6 +33,8 @@ type Settlement struct {
 	Tasks     []TaskChange
 	Resources []Resource
 	Effects   []Arrival
+	// An effect whose identity is known is left as it is. Wakes act after the row's new state.
+	//
 	// Wake names the waits whose parked rows become due: WaitTask or WaitResource texts.
 	Wake []Wake
 

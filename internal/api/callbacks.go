@@ -206,7 +206,7 @@ func (a *API) discardCallback(c *call) (any, error) {
 	if err := c.change("discard", &Change{}); err != nil {
 		return nil, err
 	}
-	if err := a.cfg.Operator.Discard(c.ctx, queue.Callback, c.path["id"], c.by); err != nil {
+	if err := a.cfg.Operator.Discard(c.ctx, queue.Callback, c.path["id"], c.by, nil); err != nil {
 		return nil, err
 	}
 	return made(a.getCallback(c))

@@ -101,7 +101,8 @@ func (a *API) discardEffect(c *call) (any, error) {
 	if err := c.change("discard", &Change{}); err != nil {
 		return nil, err
 	}
-	if err := a.cfg.Operator.Discard(c.ctx, queue.Effect, c.path["id"], c.by); err != nil {
+	if err := a.cfg.Operator.Discard(c.ctx, queue.Effect, c.path["id"], c.by,
+		a.cfg.Engine.Acknowledged); err != nil {
 		return nil, err
 	}
 	return made(a.getEffect(c))
