@@ -1,0 +1,148 @@
+package config
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// everything is a file that says as much as a file can.
+const everything = `listen: 127.0.0.1:8080
+sources:
+  rcs:
+    paths: [/a]
+    scope: "header['x-tenant']"
+    key: [["body.id"], ["body.other"]]
+    event: "body.kind"
+    ignore: [body.at]
+    keep_body: 1d
+    auth: {bearer: a-token}
+    drop_headers: [X-A]
+    reply:
+      accepted: {status: 200, headers: {X-B: "${body.id}"}, body: ok}
+      duplicate: {status: 200}
+      conflict: {status: 409}
+      invalid: {status: 400}
+      unauthorized: {status: 401}
+      unavailable: {status: 503}
+    to: {flow: f}
+  web:
+    key: ["body.id"]
+    event: "body.kind"
+    order_by: "body.agg"
+    events: [made]
+    to: {http: "https://h/x", headers: {X-C: d}, bearer: a-token, tls: {ca: ca.pem}}
+  own:
+    key: ["body.id"]
+    to: {handler: h}
+flows:
+  f:
+    task: "body.task"
+    initial: a
+    final: [z]
+    starts: [go]
+    early: {park: 1h}
+    busy: {refuse: true, effects: [{name: n, to: log}]}
+    overdue: {b: 5m, effects: [{name: n, to: log}]}
+    events:
+      go:
+        {from: a, to: b, set: {x: 1}, acquire: ["r/${task.x}"]}
+      seq: {from: [b], max: {s: "${body.s}"}, newer: "body.s"}
+      back: {from: [b], to: b, again: stale}
+      end:
+        from: [b]
+        to: z
+        release: ["r/${task.x}"]
+        effects:
+          - {name: n, to: m, topic: t, retain: true, headers: {a: b}, expires: 1h, when: "true"}
+          - {name: o, to: w, path: /p, method: PUT, content_type: a/b, payload: {a: [1, null]}}
+resources: {r: {on_release: [{name: n, to: log}], free: at_once}}
+destinations:
+  log: {log: {url: "http://h"}}
+  m:
+    mqtt:
+      {url: "mqtts://h", version: 3.1.1, qos: 2, client_id: c, username: u, password: p,
+      tls: {ca: a, cert: b, key: c, server_name: d}, max_packet: 1MiB, no_subscriber: done}
+  w: {http: {url: "https://h", basic: {username: u, password: p}, headers: {X-D: e}}}
+gateway:
+  upstream: http://h
+  auth: {url: "http://h/a"}
+  scope: none
+  routes: [{match: POST /, in_flight: {wait: 1s}}]
+admin: {token: 0123456789abcdefg, hosts: [h]}
+migrate:
+  flows: {f: {states: {old: a}, events: {gone: discard}}}
+  destinations: {old: discard}
+  sources: {rcs: {key: changed}}
+`
+
+func TestDocs_NameEveryField(t *testing.T) {
+	b, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(b)
+	out := printed(t, mustParse(t, everything, Env{}))
+	own := strings.Fields("rcs web own f go seq back end b x s r log m w n a h old gone")
+	seen := map[string]bool{}
+	fields := regexp.MustCompile(`(?m)(?:^ *|[{,] ?)([a-z_]+):`)
+	for _, m := range fields.FindAllStringSubmatch(out, -1) {
+		field := m[1]
+		if contains(own, field) || seen[field] {
+			continue
+		}
+		seen[field] = true
+		named := regexp.MustCompile("[`.]" + field + "[`.:]|`" + field + "|" + field + ": ")
+		if !named.MatchString(doc) {
+			t.Errorf("docs/configuration.md doesn't name %s", field)
+		}
+	}
+	if len(seen) < 90 {
+		t.Errorf("only %d fields were looked for", len(seen))
+	}
+}
+
+func TestDocs_ExamplesLoad(t *testing.T) {
+	b, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(b), -1)
+	if len(blocks) != 2 {
+		t.Fatalf("%d blocks", len(blocks))
+	}
+	mustParse(t, blocks[0][1], Env{})
+	flow := strings.NewReplacer("  f:", "  transport:", "flow: f", "flow: transport",
+		"to: b", "to: running", "[b]", "[running]").Replace(minimal)
+	mustParse(t, flow+blocks[1][1], Env{})
+}
+
+// Each row `field` | `default` of the first table has to be what an empty file prints.
+func TestDocs_DefaultsOfTheProcessAreTrue(t *testing.T) {
+	b, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(b), "## The process")
+	section, _, _ = strings.Cut(section, "## Sources")
+	c := mustParse(t, minimal, Env{})
+	c.effective.put("store", lineOut("sqlite:once.db")) // the path is made absolute
+	n := 0
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| `([^`]+)` \\|").
+		FindAllStringSubmatch(section, -1) {
+		n++
+		v := c.effective
+		for step := range strings.SplitSeq(m[1], ".") {
+			if v = v.byKey[step]; v == nil {
+				t.Fatalf("%s is not printed", m[1])
+			}
+		}
+		if got := strings.Trim(v.line, `"`); got != m[2] {
+			t.Errorf("%s: documented %s, is %s", m[1], m[2], got)
+		}
+	}
+	if n < 12 {
+		t.Errorf("only %d rows", n)
+	}
+}
