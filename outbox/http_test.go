@@ -146,42 +146,6 @@ func TestHTTPTellsWhatTheDestinationSaid(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsReadAndCapped(t *testing.T) {
-	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	for value, want := range map[string]time.Duration{
-		"": 0, "0": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "600": 5 * time.Minute,
-		"99999999999999999999": 5 * time.Minute, "-3": 0, "1.5": 0, "soon": 0,
-		"Wed, 02 Jan 2030 03:04:35 GMT":     30 * time.Second,
-		"Wed, 02 Jan 2030 03:04:00 GMT":     0,
-		"Wed, 02 Jan 2030 04:04:00 GMT":     5 * time.Minute,
-		"Wednesday, 02-Jan-30 03:04:35 GMT": 30 * time.Second,
-	} {
-		if got := retryAfter(value, now, 5*time.Minute); got != want {
-			t.Errorf("%q: %v, want %v", value, got, want)
-		}
-	}
-	sink := testserver.NewHTTPSink(t)
-	sink.Otherwise(testserver.Answer{Status: 503, Header: http.Header{"Retry-After": {"7"}}})
-	err := newTestHTTP(t, HTTPConfig{URL: sink.URL()}).Send(t.Context(), Message{ID: "a"})
-	if _, wait := classOf(err); wait != 7*time.Second {
-		t.Errorf("wait %v: %v", wait, err)
-	}
-}
-
-func FuzzRetryAfter(f *testing.F) {
-	for _, s := range []string{
-		"1", "9223372036854775808", "Wed, 02 Jan 2030 03:04:35 GMT", "-1", "٣",
-	} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		got := retryAfter(s, time.Unix(1_900_000_000, 0), time.Minute)
-		if got < 0 || got > time.Minute {
-			t.Errorf("%q: %v", s, got)
-		}
-	})
-}
-
 func TestP01_RequestIsMadeOnceATry(t *testing.T) {
 	for name, payload := range map[string]string{"with a body": "x", "without": ""} {
 		for _, method := range []string{"POST", "PUT", "DELETE", "GET"} {
