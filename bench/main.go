@@ -1,0 +1,65 @@
+// Command bench measures once against peers. See docs/performance.md.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"github.com/oncekit/once/bench/internal/load"
+	"github.com/oncekit/once/bench/internal/peer"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// run carries out a command; without one everything is measured.
+func run(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		switch args[0] {
+		case "load":
+			return runLoad(ctx, args[1:])
+		case "serve":
+			return runServe(ctx, args[1:])
+		}
+	}
+	return errors.New("not there yet")
+}
+
+// runLoad is the load generator: its result is one line of JSON.
+func runLoad(ctx context.Context, args []string) error {
+	runtime.GOMAXPROCS(1) // it is one thread, and leaves the rest to the server
+	var plan load.Plan
+	if err := load.NewFlags(&plan).Parse(args); err != nil {
+		return err
+	}
+	result, err := load.Run(ctx, plan)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(result)
+}
+
+// runServe is one of the peers.
+func runServe(ctx context.Context, args []string) error {
+	f := flag.NewFlagSet("serve", flag.ContinueOnError)
+	kind := f.String("kind", "bare", fmt.Sprintf("which server: %v", peer.Kinds()))
+	addr := f.String("addr", "127.0.0.1:8090", "its address")
+	dir := f.String("dir", ".", "where it keeps its files")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	return peer.Serve(ctx, *kind, *addr, *dir)
+}
