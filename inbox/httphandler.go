@@ -3,6 +3,7 @@ package inbox
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +31,8 @@ type HTTPConfig struct {
 	Header http.Header
 	// Drop are headers of the sender that are not handed on.
 	Drop []string
+	// TLS of the default Transport, for https. Default: the system's authorities.
+	TLS *tls.Config
 	// Transport sends the requests; default: one of its own. It must not send twice by itself.
 	Transport http.RoundTripper
 	// RetryCap bounds what Retry-After can ask for. Default 5 min.
@@ -74,6 +77,7 @@ func NewHTTPHandler(cfg HTTPConfig) (*HTTPHandler, error) {
 			Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 64, MaxIdleConns: 64,
 			IdleConnTimeout: 30 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
 			MaxResponseHeaderBytes: MaxHeaderBytes, ForceAttemptHTTP2: true,
+			TLSClientConfig: cfg.TLS,
 		}
 	}
 	h := &HTTPHandler{cfg: cfg, drop: make(map[string]bool)}

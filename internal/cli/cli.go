@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -46,8 +47,14 @@ func Run(args []string, streams IO, handlers map[string]inbox.Handler) int {
 	return a.tell(err)
 }
 
-// usageError is a wrong command line.
-type usageError struct{ err error }
+// usageError is a wrong command line, and where to look for the right one.
+type usageError struct {
+	err  error
+	hint string
+}
+
+// hint says how to see what a command takes.
+func hint(c *cobra.Command) string { return "\n`" + c.CommandPath() + " --help` says more." }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
@@ -62,7 +69,7 @@ func (a *app) tell(err error) int {
 	case errors.As(err, &wrongFile):
 		status, text = statusUsage, wrongFile.Error()
 	case errors.As(err, &usage):
-		status, text = statusUsage, text+"\nTry `once help`."
+		status, text = statusUsage, text+usage.hint
 	case errors.As(err, &locked):
 		text = "once: " + locked.Error()
 	}
@@ -81,34 +88,54 @@ func (a *app) root() *cobra.Command {
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE:          help,
 	}
 	root.SetIn(a.io.In)
 	root.SetOut(a.io.Out)
 	root.SetErr(a.io.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return &usageError{err, hint(c)}
+	})
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(a.serveCommand(), a.initCommand(), a.configCommand(), a.backupCommand())
-	for _, c := range root.Commands() {
-		wrapArgs(c)
-	}
+	root.AddCommand(a.serveCommand(), a.initCommand(), a.configCommand(), a.backupCommand(),
+		a.versionCommand())
+	takes(root, 0, 0, "")
 	return root
 }
 
-// wrapArgs makes wrong arguments errors of the command line, for a command and those below it.
-func wrapArgs(c *cobra.Command) {
-	if check := c.Args; check != nil {
-		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return &usageError{err}
+// help is what a command does that has commands below it.
+func help(c *cobra.Command, _ []string) error { return c.Help() }
+
+// takes says how many arguments a command takes, and what they are called in its usage.
+func takes(c *cobra.Command, least, most int, what string) *cobra.Command {
+	c.Args = func(c *cobra.Command, args []string) error {
+		switch name := strings.TrimPrefix(c.CommandPath(), "once "); {
+		case c.HasSubCommands() && len(args) > most:
+			err := fmt.Errorf("%s has no command %q", name, args[0])
+			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+				err = fmt.Errorf("%w; is it %q?", err, near[0])
 			}
-			return nil
+			return &usageError{err, hint(c)}
+		case len(args) < least:
+			return &usageError{fmt.Errorf("%s: %s is missing", name, what), hint(c)}
+		case len(args) > most:
+			return &usageError{fmt.Errorf("%s: %q is one argument too many", name, args[most]),
+				hint(c)}
 		}
+		return nil
 	}
-	for _, sub := range c.Commands() {
-		wrapArgs(sub)
-	}
+	return c
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return takes(&cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(c.OutOrStdout(), "once version %s\n", version())
+			return err
+		},
+	}, 0, 0, "")
 }
 
 // version returns the version that the program was built from.

@@ -17,71 +17,83 @@ import (
 const exampleName = "once.yaml"
 
 func (a *app) initCommand() *cobra.Command {
-	return &cobra.Command{
+	return takes(&cobra.Command{
 		Use:   "init [FILE]",
 		Short: "Write a commented example configuration (default " + exampleName + ")",
-		Args:  cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := exampleName
 			if len(args) == 1 {
 				name = args[0]
 			}
-			f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-			if errors.Is(err, fs.ErrExist) {
-				return fmt.Errorf("%s exists already; name another file, or remove it", name)
-			}
-			if err != nil {
+			if err := writeNew(name, config.Example()); err != nil {
 				return err
 			}
-			if _, err := f.Write(config.Example()); err != nil {
-				return errors.Join(err, f.Close())
-			}
-			if err := f.Close(); err != nil {
-				return err
-			}
-			c.Printf("wrote %s\nnext: once config check %s, then once serve --config %s\n",
+			a.say("wrote %s\nnext: once config check %s, then once serve --config %s",
 				name, name, name)
 			return nil
 		},
+	}, 0, 1, "FILE")
+}
+
+// writeNew writes a file that must not be there.
+func writeNew(name string, content []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists already; name another file, or remove it", name)
 	}
+	if err != nil {
+		return fmt.Errorf("write example: %w", err)
+	}
+	if _, err := f.Write(content); err != nil {
+		return errors.Join(fmt.Errorf("write example: %w", err), f.Close())
+	}
+	return f.Close()
+}
+
+// say writes to the standard output. What nobody reads is no failure.
+func (a *app) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(a.io.Out, format+"\n", args...)
 }
 
 func (a *app) configCommand() *cobra.Command {
-	c := &cobra.Command{
+	c := takes(&cobra.Command{
 		Use:   "config",
 		Short: "Check or print a configuration",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	check := &cobra.Command{
+		RunE:  help,
+	}, 0, 0, "")
+	check := takes(&cobra.Command{
 		Use:   "check FILE",
 		Short: "Say whether a file is right, and what is wrong with it where (status 2)",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			cfg, err := config.Load(args[0], config.OS())
+		RunE: func(_ *cobra.Command, args []string) error {
+			cfg, err := (&settings{file: args[0]}).load()
 			if err != nil {
 				return err
 			}
-			c.Printf("%s is right: %s, %s, %s\n", args[0], plural(len(cfg.Sources), "source"),
+			a.say("%s is right: %s, %s, %s", args[0], plural(len(cfg.Sources), "source"),
 				plural(len(cfg.Machines), "flow"), plural(len(cfg.Destinations), "destination"))
 			return nil
 		},
-	}
+	}, 1, 1, "FILE")
 	var f settings
-	print := &cobra.Command{
-		Use:   "print",
+	show := takes(&cobra.Command{
+		Use:   "print [FILE]",
 		Short: "Print the configuration as it counts: defaults filled in, secrets hidden",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 1 && f.file != "":
+				return &usageError{errors.New("config print: two files are named"), hint(c)}
+			case len(args) == 1:
+				f.file = args[0]
+			}
 			cfg, err := f.load()
 			if err != nil {
 				return err
 			}
 			return cfg.Print(c.OutOrStdout())
 		},
-	}
-	f.add(print, true)
-	c.AddCommand(check, print)
+	}, 0, 1, "FILE")
+	f.add(show, true)
+	c.AddCommand(check, show)
 	return c
 }
 
@@ -94,25 +106,24 @@ func plural(n int, what string) string {
 
 func (a *app) backupCommand() *cobra.Command {
 	var f settings
-	c := &cobra.Command{
+	c := takes(&cobra.Command{
 		Use:   "backup FILE",
 		Short: "Copy the store to a new file, also while a server uses it",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			cfg, err := f.load()
 			if err != nil {
 				return err
 			}
 			ctx, stop := signalContext()
 			defer stop()
-			return a.backup(ctx, c, cfg.Store.Path, args[0])
+			return a.backup(ctx, cfg.Store.Path, args[0])
 		},
-	}
+	}, 1, 1, "FILE")
 	f.add(c, false)
 	return c
 }
 
-func (a *app) backup(ctx context.Context, c *cobra.Command, from, to string) error {
+func (a *app) backup(ctx context.Context, from, to string) error {
 	if err := oncesqlite.Backup(ctx, from, to, nil); err != nil {
 		return err
 	}
@@ -120,8 +131,8 @@ func (a *app) backup(ctx context.Context, c *cobra.Command, from, to string) err
 	if err != nil {
 		return err
 	}
-	c.Printf("copied %s to %s (%d bytes)\nto go back to it: stop the server, put the file in the "+
-		"place of the store, remove the store's -wal and -shm files, start again\n",
-		from, to, info.Size())
+	a.say("copied %s to %s (%d bytes)\nto go back to it: stop the server, put the copy in the place "+
+		"of the store, remove\nthe store's -wal and -shm files, start again",
+		shortPath(from), to, info.Size())
 	return nil
 }

@@ -2,7 +2,7 @@ package cli
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -21,7 +21,7 @@ type settings struct{ file, listen, admin, store string }
 func (f *settings) add(c *cobra.Command, listeners bool) {
 	c.Flags().StringVarP(&f.file, "config", "c", "",
 		"the configuration `FILE` (default: the built-in robot example)")
-	c.Flags().StringVar(&f.store, "store", "", "where rows are kept, for example sqlite:once.db (`URL`)")
+	c.Flags().StringVar(&f.store, "store", "", "the store's `URL`, for example sqlite:once.db")
 	if listeners {
 		c.Flags().StringVar(&f.listen, "listen", "", "the senders' `ADDR`, host:port")
 		c.Flags().StringVar(&f.admin, "admin", "", "the operator's `ADDR`, host:port")
@@ -35,25 +35,29 @@ func (f *settings) load() (*config.Config, error) {
 	if f.file == "" {
 		return config.Parse("built-in example", config.Builtin(), env)
 	}
-	return config.Load(f.file, env)
+	cfg, err := config.Load(f.file, env)
+	var wrong *config.Error
+	if err != nil && !errors.As(err, &wrong) { // it can't be read
+		return nil, &usageError{err: err}
+	}
+	return cfg, err
 }
 
 func (a *app) serveCommand() *cobra.Command {
 	var f settings
-	c := &cobra.Command{
+	c := takes(&cobra.Command{
 		Use:   "serve",
 		Short: "Receive callbacks and work them",
 		Long: "Receive callbacks, answer at once, and work them to their effects.\n" +
 			"Without a file it serves the built-in robot example and prints effects to the console.\n" +
 			"SIGTERM or Ctrl-C ends it in order; a second one ends it at once, and nothing is lost.",
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), &f) },
-	}
+		RunE: func(*cobra.Command, []string) error { return a.serve(&f) },
+	}, 0, 0, "")
 	f.add(c, true)
 	return c
 }
 
-func (a *app) serve(_ context.Context, f *settings) error {
+func (a *app) serve(f *settings) error {
 	cfg, err := f.load()
 	if err != nil {
 		return err
@@ -106,34 +110,45 @@ func logger(w interface{ Write([]byte) (int, error) }, l config.Log) *slog.Logge
 
 // greet says where what is served, and for the built-in example what to try next.
 func (a *app) greet(cfg *config.Config, s *server.Server, example bool) {
-	p := func(format string, args ...any) {
-		if _, err := fmt.Fprintf(a.io.Out, format+"\n", args...); err != nil {
-			return // nobody reads it
-		}
+	name, fresh := cfg.File, ""
+	if example {
+		name = "the built-in robot example"
 	}
-	p("once serves %s", cfg.File)
+	if s.Created() {
+		fresh = "  (new and empty)"
+	}
+	a.say("once serves %s", name)
 	for _, src := range cfg.Sources {
-		p("  callbacks   POST http://%s/in/%s", s.Addr(), src.Name)
+		a.say("  callbacks   POST http://%s/in/%s", s.Addr(), src.Name)
 		for _, path := range src.Paths {
-			p("              POST http://%s%s", s.Addr(), path)
+			a.say("              POST http://%s%s", s.Addr(), path)
 		}
 	}
-	p("  operator    http://%s/api/v1/callbacks  (and /metrics, /healthz, /readyz)", s.AdminAddr())
-	p("  store       %s%s", shortPath(cfg.Store.Path), map[bool]string{true: "  (new and empty)"}[s.Created()])
-	if !example {
-		return
+	a.say("  operator    http://%s/api/v1/callbacks  (and /metrics, /healthz, /readyz)",
+		s.AdminAddr())
+	a.say("  store       %s%s", shortPath(cfg.Store.Path), fresh)
+	if example {
+		a.say(tryNext, s.Addr(), s.AdminAddr())
 	}
-	p("\nTry it from another terminal. A robot starts a task, then says five times that it ended:\n")
-	p("  post() { curl -H 'Content-Type: application/json' http://%s/in/rcs -d \"$1\"; echo; }", s.Addr())
-	p(`  post '{"reqCode":"REQ-1","taskCode":"TASK-1","callbackMethod":"startFE","data":{"roadway":"R7"}}'`)
-	p("  for i in 1 2 3 4 5; do")
-	p(`    post '{"reqCode":"REQ-2","taskCode":"TASK-1","callbackMethod":"finishFE"}'; done`)
-	p("\nThe roadway is unlocked once. What came of it:\n")
-	p("  curl http://%s/api/v1/tasks/transport/TASK-1", s.AdminAddr())
-	p("  curl 'http://%s/api/v1/callbacks?task=TASK-1'", s.AdminAddr())
-	p("\n`once init` writes this example to a file that you can change.")
-	p("Effects, as they would go out:\n")
 }
+
+// tryNext are the commands that show what the example does. They run as they stand.
+const tryNext = `
+Try it from another terminal. A robot starts a task, then says five times that it ended:
+
+  post() { curl -sS -H 'Content-Type: application/json' http://%[1]s/in/rcs -d "$1"; echo; }
+  post '{"reqCode":"REQ-1","taskCode":"TASK-1","callbackMethod":"startFE","data":{"roadway":"R7"}}'
+  for i in 1 2 3 4 5; do
+    post '{"reqCode":"REQ-2","taskCode":"TASK-1","callbackMethod":"finishFE"}'; done
+
+The roadway is unlocked once. What came of it:
+
+  curl -sS http://%[2]s/api/v1/tasks/transport/TASK-1
+  curl -sS 'http://%[2]s/api/v1/callbacks?task=TASK-1'
+
+"once init" writes this example to a file that you can change.
+Effects, as they would go out:
+`
 
 // shortPath shows a path as seen from the working directory where that is shorter.
 func shortPath(path string) string {

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -86,46 +85,6 @@ func decode(row queue.Row) (flow.Message, error) {
 		return flow.Message{}, fmt.Errorf("decode query: %w", err)
 	}
 	return flow.Message{Body: body, Header: lowerNames(r.Header), Query: query}, nil
-}
-
-// handlerWorkers work the callbacks of sources that are not worked by a flow.
-func (s *Server) handlerWorkers() ([]queue.Worker, error) {
-	var out []queue.Worker
-	lanes := map[string]bool{}
-	for _, src := range s.cfg.SourceSettings {
-		h := src.Handler
-		if h == nil || lanes[h.Lane] {
-			continue
-		}
-		lanes[h.Lane] = true
-		handler, err := s.handler(src.Name, h)
-		if err != nil {
-			return nil, err
-		}
-		cfg := inbox.HandlerConfig{
-			Name: h.Lane, Handler: handler, Timeout: h.Policy.Timeout,
-			Retry: inbox.Retry(h.Policy.Retry), HoldUnknown: h.Policy.HoldUnknown,
-			Block: h.Policy.Block, Concurrency: h.Policy.Concurrency, Logger: s.log,
-		}
-		out = append(out, inbox.NewWorker(h.Lane, cfg))
-	}
-	return out, nil
-}
-
-func (s *Server) handler(source string, h *config.Handler) (inbox.Handler, error) {
-	if h.HTTP == nil {
-		if handler := s.opts.Handlers[h.Name]; handler != nil {
-			return handler, nil
-		}
-		return nil, fmt.Errorf("source %s: `to: {handler: %s}` names a handler that this program "+
-			"does not have; build one with it (see examples/handler), or use `to: {http: URL}`",
-			source, h.Name)
-	}
-	header := http.Header{}
-	for name, v := range h.HTTP.Header {
-		header.Set(name, v)
-	}
-	return inbox.NewHTTPHandler(inbox.HTTPConfig{URL: h.HTTP.URL, Header: header})
 }
 
 // destination makes the sender of a destination. It connects to nothing.

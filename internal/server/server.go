@@ -54,6 +54,7 @@ type Server struct {
 	destinations []*outbox.Destination
 	metrics      *metrics.Metrics
 	dispatcher   *queue.Dispatcher
+	closers      []io.Closer // closed at the end
 	senders      listener
 	admin        listener
 }
@@ -187,42 +188,71 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.log.Info("draining", "limit", s.cfg.Drain)
 	stop()
-	err = errors.Join(err, s.shutdown())
-	wg.Wait()
+	s.shutdown()
+	s.await(&wg)
 	drop()
 	links.Wait()
-	return errors.Join(err, s.close())
+	err = errors.Join(err, s.close())
+	s.log.Info("ended")
+	return err
 }
 
-// shutdown ends the listeners: answers that are under way go out.
-func (s *Server) shutdown() error {
+// shutdown ends the listeners: answers that are under way go out, within the limit.
+func (s *Server) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Drain)
 	defer cancel()
-	var errs [2]error
 	var wg sync.WaitGroup
-	for i, l := range []listener{s.senders, s.admin} {
+	for _, l := range []listener{s.senders, s.admin} {
 		wg.Go(func() {
 			if err := l.http.Shutdown(ctx); err != nil {
-				errs[i] = errors.Join(err, l.http.Close())
+				s.log.Warn("connections were cut: their requests did not end in time",
+					"listener", l.net.Addr(), "error", errors.Join(err, l.http.Close()))
 			}
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs[:]...)
+}
+
+// stopGrace is how long tries that were told to stop may take to do so.
+const stopGrace = 5 * time.Second
+
+// await waits for the tries that run. One that does not obey its context is left behind: its row is
+// taken up again at the next start.
+func (s *Server) await(tries *sync.WaitGroup) {
+	ended := make(chan struct{})
+	go func() {
+		tries.Wait()
+		close(ended)
+	}()
+	limit := time.NewTimer(s.cfg.Drain + stopGrace)
+	defer limit.Stop()
+	select {
+	case <-ended:
+	case <-limit.C:
+		s.log.Error("a handler does not end although its context has; its callback is worked " +
+			"again after the next start")
+	}
 }
 
 // close ends what is open. It is called once, by Run or by an Open that failed.
 func (s *Server) close() error {
 	var errs []error
 	for _, l := range []listener{s.senders, s.admin} {
-		if l.http != nil {
-			errs = append(errs, l.http.Close())
+		if l.http == nil {
+			continue
 		}
+		if err := l.net.Close(); !errors.Is(err, net.ErrClosed) { // not served, or not yet
+			errs = append(errs, err)
+		}
+		errs = append(errs, l.http.Close())
 	}
 	for _, d := range s.destinations {
 		if c, ok := d.Sender.(io.Closer); ok {
 			errs = append(errs, c.Close())
 		}
+	}
+	for _, c := range s.closers {
+		errs = append(errs, c.Close())
 	}
 	if s.store != nil {
 		errs = append(errs, s.store.Close())
