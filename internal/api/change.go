@@ -27,7 +27,7 @@ type Change struct {
 
 type acceptChange struct {
 	Change
-	Receipt *int64 `json:"receipt" doc:"The conflicting arrival: n of one of the receipts."`
+	Receipt *int64 `json:"receipt" null:"no" doc:"The conflicting arrival: n of one of the receipts."`
 }
 
 type moveChange struct {
@@ -37,7 +37,7 @@ type moveChange struct {
 
 type transferChange struct {
 	Change
-	To *owner `json:"to" doc:"The new owner."`
+	To *owner `json:"to" null:"no" doc:"The new owner."`
 }
 
 func (ch *Change) who() *Change { return ch }

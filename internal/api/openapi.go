@@ -112,11 +112,14 @@ func (p *param) describe() object {
 }
 
 func (s *schemas) responses(rt *route) object {
-	body := content("application/json", object{})
-	if rt.produces != "" {
-		body = content(rt.produces, object{item("type", "string")})
-	} else {
+	var body object
+	switch rt.produces {
+	case "":
 		body = content("application/json", s.ref(rt.response))
+	case "application/yaml":
+		body = content(rt.produces, object{item("type", "object")})
+	default:
+		body = content(rt.produces, object{item("type", "string")})
 	}
 	out := object{item("200", object{item("description", "As asked."), item("content", body)})}
 	for _, status := range rt.problems() {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/oncekit/once"
 	"github.com/oncekit/once/queue"
 )
 
@@ -26,8 +25,8 @@ type param struct {
 const (
 	defaultLimit = 100
 	maxLimit     = 1000 // what the stores accept
-	// maxParam bounds a parameter's text, in bytes: no key is longer.
-	maxParam = once.MaxKeyBytes
+	// maxParam bounds a parameter's text, in bytes: longer than any key, and than a cursor of it.
+	maxParam = 16 << 10
 )
 
 func states(k queue.Kind) []string {

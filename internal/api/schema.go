@@ -14,7 +14,7 @@ import (
 
 // schemas makes schemas of the Go types that are written and read: the json tags give the names, the
 // doc tags the descriptions, the enum tags the values that a text can have. A member without
-// omitempty is required; a pointer may be null.
+// omitempty is required; a pointer may be null, unless a null tag says no.
 type schemas struct {
 	named map[string]reflect.Type
 	errs  []error
@@ -92,7 +92,11 @@ func (s *schemas) members(t reflect.Type, optional bool, into *object, required 
 }
 
 func (s *schemas) member(f reflect.StructField) object {
-	schema := s.of(f.Type)
+	t := f.Type
+	if f.Tag.Get("null") == "no" { // a pointer only to tell that it is missing
+		t = t.Elem()
+	}
+	schema := s.of(t)
 	if values := enum(f.Tag.Get("enum")); values != nil {
 		schema = append(schema, item("enum", values))
 	}
