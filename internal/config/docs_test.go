@@ -56,7 +56,8 @@ flows:
         release: ["r/${task.x}"]
         effects:
           - {name: n, to: m, topic: t, retain: true, headers: {a: b}, expires: 1h, when: "true"}
-          - {name: o, to: w, path: /p, method: PUT, content_type: a/b, payload: {a: [1, null]}}
+          - {name: o, to: w, path: /p, method: PUT, content_type: a/b, payload: {a: [1, null, 1.50]}}
+          - {name: p, to: log, payload: [12345678901234567890123456789, "1", '', true]}
 resources: {r: {on_release: [{name: n, to: log}], free: at_once}}
 destinations:
   log: {log: {url: "http://h"}}

@@ -139,9 +139,9 @@ func keyPart(p *expr.Program, vars *expr.Vars) (any, error) {
 	if err != nil {
 		var ee *expr.EvalError
 		if errors.As(err, &ee) && ee.Missing {
-			return nil, fmt.Errorf("%s: %w", ee.Error(), once.ErrKeyIncomplete)
+			return nil, &keyFault{ee.Error(), once.ErrKeyIncomplete}
 		}
-		return nil, fmt.Errorf("%s: %w", err.Error(), once.ErrKeyInvalid)
+		return nil, &keyFault{err.Error(), once.ErrKeyInvalid}
 	}
 	if v == expr.Absent || v == nil {
 		return nil, partError(p, "is missing", once.ErrKeyIncomplete)
@@ -152,8 +152,18 @@ func keyPart(p *expr.Program, vars *expr.Vars) (any, error) {
 // partError names the part by its expression, which people know better than its number.
 func partError(p *expr.Program, reason string, err error) error {
 	text := strings.Join(strings.Fields(p.String()), " ")
-	return fmt.Errorf("key part %s %s: %w", text, reason, err)
+	return &keyFault{"key part " + text + " " + reason, err}
 }
+
+// keyFault is a key that can't be made, in words for the sender. It unwraps to the sentinel.
+type keyFault struct {
+	msg string
+	err error
+}
+
+func (e *keyFault) Error() string { return e.msg }
+
+func (e *keyFault) Unwrap() error { return e.err }
 
 // textFunc makes a function of a message that gives a text. An absent value is the empty text.
 func textFunc(p evaluator, what string) func(*inbox.Message) (string, error) {

@@ -189,6 +189,8 @@ func TestParse_LargeAndDeepInputEndsSoon(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(minimal)
 	f.Add(string(Example()))
+	f.Add(everything)
+	f.Add(secrets)
 	files, err := filepath.Glob("testdata/refusals/*.yaml")
 	if err != nil {
 		f.Fatal(err)

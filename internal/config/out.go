@@ -3,6 +3,8 @@ package config
 import (
 	"io"
 	"strings"
+
+	"github.com/oncekit/once"
 )
 
 // out is a value of the effective configuration, as it is printed: a line of YAML, a map or a list.
@@ -167,6 +169,9 @@ func nodeOut(n *node) *out {
 	case textKind:
 		if n.style == plain && !n.filled && plainName(n.raw) {
 			return lineOut(n.raw)
+		}
+		if _, ok := once.CanonicalNumber(n.raw); ok && n.style == plain && !n.filled {
+			return lineOut(n.raw) // one that is too long for the parser
 		}
 		return textOut(n.raw)
 	case nullKind:
