@@ -3,6 +3,7 @@ package oncesqlite
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/queue"
@@ -118,9 +119,14 @@ func scanRow(r *stmt, full bool) (*stored, error) {
 	return w, nil
 }
 
-// texts reads a JSON list of texts; an empty text is an empty list.
+// texts reads a JSON list of texts as keyText writes it; an empty text is an empty list.
 func texts(s string, out *[]string) error {
-	if s == "" {
+	switch {
+	case s == "":
+		return nil
+	case len(s) >= 4 && strings.HasPrefix(s, `["`) && strings.HasSuffix(s, `"]`) &&
+		strings.IndexByte(s, '\\') < 0: // nothing is escaped, so quotes only stand around texts
+		*out = strings.Split(s[2:len(s)-2], `","`)
 		return nil
 	}
 	return json.Unmarshal([]byte(s), out)

@@ -1,10 +1,12 @@
 package oncesqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/oncekit/once"
@@ -61,15 +63,18 @@ func (t *txn) step(lane int64, r queue.StepRequest) (out queue.Stepped, err erro
 	woken, stopped := len(t.woken), false
 	looked := 0
 	for ; looked < limit && !stopped; looked++ {
-		if len(rows) == 0 || len(t.woken) > woken { // woken rows come before everything later
-			woken = len(t.woken)
+		if len(rows) == 0 {
 			if rows, err = t.due(lane, min(limit-looked, dueChunk)); err != nil {
 				return out, err
 			}
-			if len(rows) == 0 {
+			if woken = len(t.woken); len(rows) == 0 {
 				break
 			}
 		}
+		if rows, err = t.addWoken(rows, lane, t.woken[woken:]); err != nil {
+			return out, err
+		}
+		woken = len(t.woken)
 		settled, err := t.stepRow(rows[0], r)
 		if err != nil {
 			return out, err
@@ -82,6 +87,27 @@ func (t *txn) step(lane int64, r queue.StepRequest) (out queue.Stepped, err erro
 	}
 	out.More = stopped || looked == limit
 	return out, t.stepOverdue(r, &out)
+}
+
+// addWoken puts rows that were woken into their places: before everything that is later than them.
+// Those that belong after the last row are found when it is their turn.
+func (t *txn) addWoken(rows []*stored, lane int64, woken []int64) ([]*stored, error) {
+	for _, seq := range woken {
+		at, found := slices.BinarySearchFunc(rows, seq, func(r *stored, seq int64) int {
+			return cmp.Compare(r.Seq, seq)
+		})
+		if found || at == len(rows) {
+			continue
+		}
+		row, err := t.rowBy(bySeq, seq)
+		if err != nil {
+			return nil, err
+		}
+		if row.lane == lane && row.phase == phaseReady {
+			rows = slices.Insert(rows, at, row)
+		}
+	}
+	return rows, nil
 }
 
 // stepRow decides on one row in its own savepoint, and reports false if an earlier one holds up its
