@@ -98,7 +98,7 @@ func (w *work) message() error {
 	if err != nil {
 		return &fieldError{"message", err}
 	}
-	w.vars.Body, w.vars.Header, w.vars.Query = m.Body, m.Header, m.Query
+	w.vars.Body, w.vars.Request = m.Body, m.Request
 	w.vars.Source, w.msg = w.row.Source, true
 	return nil
 }

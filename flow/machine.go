@@ -9,10 +9,10 @@ import (
 // Vars is what the expressions of a flow can see. A nil or zero field is a variable that does not
 // exist at that place.
 type Vars struct {
-	Body   any
-	Header map[string][]string // lower-case names
-	Query  map[string][]string
-	Source string
+	Body any
+	// Request is the Message's.
+	Request func() (Request, error)
+	Source  string
 	// Task as the expressions see it: the fields, and `id`, `state`, `version` above them. Inside a
 	// transition state and version are those that the task is about to have, so the payload of an
 	// effect of finishFE says `unloaded`. `newer` sees the task as it was before.
@@ -41,8 +41,15 @@ type absent struct{}
 
 // Message is a callback as a flow sees it, decoded from a row.
 type Message struct {
-	Body   any
-	Header map[string][]string
+	Body any
+	// Request decodes the rest of the message. It is called only for an expression that reads it,
+	// as often as there are any; nil: there is nothing.
+	Request func() (Request, error)
+}
+
+// Request is what came beside the body.
+type Request struct {
+	Header map[string][]string // lower-case names
 	Query  map[string][]string
 }
 

@@ -8,11 +8,12 @@ import (
 )
 
 // uses says which of the variables that have to be made are read.
-type uses struct{ resource, effect bool }
+type uses struct{ request, resource, effect bool }
 
 func (u uses) with(e evaluator) uses {
 	for _, ref := range e.References() {
 		name, _, _ := strings.Cut(ref, ".")
+		u.request = u.request || name == "header" || name == "query"
 		u.resource = u.resource || name == "resource"
 		u.effect = u.effect || name == "effect"
 	}
@@ -23,7 +24,10 @@ func (u uses) with(e evaluator) uses {
 func flowExpr(e evaluator) flow.Expr {
 	u := uses{}.with(e)
 	return func(v *flow.Vars) (any, error) {
-		vars := flowVars(v, u)
+		vars, err := flowVars(v, u)
+		if err != nil {
+			return nil, err
+		}
 		got, err := e.Eval(&vars)
 		if err != nil {
 			return nil, err
@@ -36,9 +40,14 @@ func flowExpr(e evaluator) flow.Expr {
 }
 
 // flowVars hands a flow's variables to an expression; only what is read is made.
-func flowVars(v *flow.Vars, u uses) expr.Vars {
-	vars := expr.Vars{
-		Body: v.Body, Header: v.Header, Query: v.Query, Source: v.Source, Task: v.Task,
+func flowVars(v *flow.Vars, u uses) (expr.Vars, error) {
+	vars := expr.Vars{Body: v.Body, Source: v.Source, Task: v.Task}
+	if u.request && v.Request != nil {
+		r, err := v.Request()
+		if err != nil {
+			return vars, err
+		}
+		vars.Header, vars.Query = r.Header, r.Query
 	}
 	if u.resource && v.Resource != nil {
 		vars.Resource = map[string]any{
@@ -48,5 +57,5 @@ func flowVars(v *flow.Vars, u uses) expr.Vars {
 	if u.effect && v.Effect != nil {
 		vars.Effect = map[string]any{"id": v.Effect.ID, "name": v.Effect.Name}
 	}
-	return vars
+	return vars, nil
 }

@@ -159,7 +159,10 @@ func (b *builder) used() uses {
 
 // build is a flow.Effect's Build.
 func (b *builder) build(v *flow.Vars) (meta, body []byte, err error) {
-	vars := flowVars(v, b.uses)
+	vars, err := flowVars(v, b.uses)
+	if err != nil {
+		return nil, nil, err
+	}
 	m := outbox.Meta{Retain: b.retain, Method: b.method}
 	if b.payload != nil {
 		if body, m.ContentType, err = encode(b.payload, &vars); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/oncekit/once/flow"
@@ -72,19 +73,21 @@ func (s *Server) settled(row queue.Row, set queue.Settlement) { s.metrics.Attemp
 
 // decode makes what a flow sees of a stored callback.
 func decode(row queue.Row) (flow.Message, error) {
-	r, err := inbox.DecodeMeta(row.Meta)
-	if err != nil {
-		return flow.Message{}, err
-	}
 	body, err := value.Decode(row.Body, value.Limits{})
 	if err != nil {
 		return flow.Message{}, fmt.Errorf("decode body: %w", err)
 	}
-	query, err := url.ParseQuery(r.Query)
-	if err != nil {
-		return flow.Message{}, fmt.Errorf("decode query: %w", err)
-	}
-	return flow.Message{Body: body, Header: lowerNames(r.Header), Query: query}, nil
+	return flow.Message{Body: body, Request: sync.OnceValues(func() (flow.Request, error) {
+		r, err := inbox.DecodeMeta(row.Meta)
+		if err != nil {
+			return flow.Request{}, err
+		}
+		query, err := url.ParseQuery(r.Query)
+		if err != nil {
+			return flow.Request{}, fmt.Errorf("decode query: %w", err)
+		}
+		return flow.Request{Header: lowerNames(r.Header), Query: query}, nil
+	})}, nil
 }
 
 // destination makes the sender of a destination. It connects to nothing.
