@@ -224,3 +224,18 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestFlow_IsKeptAsLongAsTheSourcesThatFeedIt(t *testing.T) {
+	text := strings.Replace(minimal, "    event", "    retention: 30d\n    event", 1)
+	c := mustParse(t, text, Env{})
+	if got := machine(t, c, "f").Retention; got != 30*24*time.Hour {
+		t.Errorf("got %s, want 30d", got)
+	}
+	if out := printed(t, c); strings.Count(out, "retention: 30d") != 2 {
+		t.Errorf("printed:\n%s", out)
+	}
+	text = strings.Replace(minimal, "    event", "    retention: 1d\n    event", 1)
+	if got := machine(t, mustParse(t, text, Env{}), "f").Retention; got != 7*24*time.Hour {
+		t.Errorf("got %s, want 7d", got)
+	}
+}

@@ -67,3 +67,14 @@ func TestComparePlans_WhatIsNotInUseMayGo(t *testing.T) {
 		t.Errorf("a new store: %v", got)
 	}
 }
+
+func TestComparePlans_AnotherScopeIsAnotherKey(t *testing.T) {
+	old := mustParse(t, minimal, Env{}).Plan()
+	scoped := strings.Replace(minimal, "    event", "    scope: \"header['x-t']\"\n    event", 1)
+	now := mustParse(t, scoped, Env{}).Plan()
+	use := InUse{Identities: map[string]int64{"rcs": 1}}
+	if got := ComparePlans(old, now, use, Migrate{}); len(got) != 1 ||
+		!strings.Contains(got[0].Msg, "the 1 callback that") {
+		t.Errorf("got %v", got)
+	}
+}
