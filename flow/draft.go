@@ -115,6 +115,13 @@ func (d *draft) effect(ef Effect, r *queue.Resource, frees bool) error {
 	}
 	id := once.DeriveIdentity(d.base, name, d.built[name])
 	vars.Effect = &EffectVars{ID: id.ID(), Name: ef.Name}
+	made, err := isTrue(ef.When, &vars)
+	if err != nil {
+		return &fieldError{"effects." + ef.Name + ".when", err}
+	}
+	if !made {
+		return nil
+	}
 	meta, body, err := ef.Build(&vars)
 	if err != nil {
 		return &fieldError{"effects." + ef.Name, err}
@@ -133,6 +140,22 @@ func (d *draft) effect(ef Effect, r *queue.Resource, frees bool) error {
 	}
 	d.effects = append(d.effects, a)
 	return nil
+}
+
+// isTrue evaluates a condition; a missing one is true, an absent value is not.
+func isTrue(x Expr, vars *Vars) (bool, error) {
+	if x == nil {
+		return true, nil
+	}
+	v, err := x(vars)
+	if err != nil || v == any(Absent) {
+		return false, err
+	}
+	b, ok := v.(bool)
+	if !ok {
+		return false, fmt.Errorf("gives %s, want true or false", value.KindOf(v))
+	}
+	return b, nil
 }
 
 // text evaluates an expression for a text; ok is false for an absent one.

@@ -224,18 +224,19 @@ func (d *draft) owned() ([]*queue.Resource, error) {
 	return out, nil
 }
 
-// free ends the task's ownership. With on_release effects the resource is free when they are
-// acknowledged, else at once.
+// free ends the task's ownership. With on_release effects the resource is free when those that were
+// made are acknowledged, else at once.
 func (d *draft) free(r *queue.Resource) error {
 	kind := d.e.kinds[r.Kind]
 	wait := len(kind.OnRelease) > 0 && !kind.AtOnce
+	before := len(d.effects)
 	for _, ef := range kind.OnRelease {
 		if err := d.effect(ef, r, wait); err != nil {
 			return err
 		}
 	}
-	if wait {
-		r.Freeing, r.SinceAt = len(kind.OnRelease), d.now
+	if made := len(d.effects) - before; wait && made > 0 {
+		r.Freeing, r.SinceAt = made, d.now
 		d.change(r)
 		return nil
 	}
