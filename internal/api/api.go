@@ -59,8 +59,8 @@ type API struct {
 	slots   chan struct{}
 }
 
-// New returns the handler of the operator's listener. It does no I/O. It returns an error for what is
-// missing, for an address that is not loopback without a token, and for a wrong address.
+// New returns the handler of the operator's listener. It does no I/O. It returns an error for what
+// is missing, for an address that is not loopback without a token, and for a wrong address.
 func New(cfg Config) (*API, error) {
 	if cfg.Browser == nil || cfg.Operator == nil || cfg.Transactor == nil || cfg.Engine == nil ||
 		cfg.Metrics == nil || cfg.Ping == nil || cfg.Route == nil {

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"fmt"
+
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/queue"
@@ -125,7 +127,7 @@ func (a *API) rows(c *call, q queue.RowQuery) (queue.RowPage, error) {
 func (a *API) getCallback(c *call) (any, error) {
 	d, err := a.cfg.Browser.Row(c.ctx, queue.Callback, c.path["id"])
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("callback %q: %w", c.path["id"], err)
 	}
 	r := &d.Row
 	req := a.requestOf(r.Meta)
@@ -152,8 +154,8 @@ func (a *API) getCallback(c *call) (any, error) {
 	return out, nil
 }
 
-// requestOf reads what is kept of a request. A callback whose request can't be read is shown all the
-// same.
+// requestOf reads what is kept of a request. A callback whose request can't be read is shown all
+// the same.
 func (a *API) requestOf(meta []byte) inbox.Request {
 	req, err := inbox.DecodeMeta(meta)
 	if err != nil {

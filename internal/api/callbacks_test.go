@@ -45,7 +45,9 @@ func TestADetailShowsRequestBodyReceiptsAttemptsAndAudit(t *testing.T) {
 	e := newEnv(t)
 	body := []byte("{\"taskCode\": \"TASK-001\",\n  \"n\": 1e2, \"ü\": \"<\\/\"}")
 	id := e.callback(func(a *queue.Arrival) { a.Body = body })
-	same := func(a *queue.Arrival) { a.Identity, a.Peer = once.Identity{0: 1, 31: 1}, "192.0.2.8:1" }
+	same := func(a *queue.Arrival) {
+		a.Identity, a.Peer = once.Identity{0: 1, 31: 1}, "192.0.2.8:1"
+	}
 	e.clock.advance(time.Second)
 	e.callback(same, func(a *queue.Arrival) {
 		a.Fingerprint, a.Body = once.Fingerprint{2}, []byte{'{', 0xff}
@@ -145,7 +147,8 @@ func TestADuplicateIsAReceiptWithoutBody(t *testing.T) {
 	deadline := time.Now().Add(10 * time.Second) // repeats are counted behind their answer
 	for time.Now().Before(deadline) {
 		e.clock.advance(time.Second)
-		if err := e.store.Record(t.Context(), "x", queue.Action{Actor: "a", Reason: "b"}); err != nil {
+		by := queue.Action{Actor: "a", Reason: "b"}
+		if err := e.store.Record(t.Context(), "x", by); err != nil {
 			t.Fatal(err)
 		}
 		got := e.get("/api/v1/callbacks/" + id).ok()
@@ -192,17 +195,17 @@ func TestAWrongQueryIsRefusedAndNamesWhatIsRight(t *testing.T) {
 	e := newEnv(t)
 	e.callback()
 	for query, want := range map[string]string{
-		"/callbacks?stat=dead": `no parameter "stat": want one of source, state, event, task, key, ` +
-			`limit, cursor`,
-		"/callbacks?state=sending": `state "sending": want one of pending, running, done, parked, ` +
-			`stale, unrouted, dead, held, discarded`,
-		"/effects?state=parked": `state "parked": want one of pending, sending, done, held, dead, ` +
-			`expired, discarded`,
+		"/callbacks?stat=dead": `no parameter "stat": want one of source, state, event, ` +
+			`task, key, limit, cursor`,
+		"/callbacks?state=sending": `state "sending": want one of pending, running, done, ` +
+			`parked, stale, unrouted, dead, held, discarded`,
+		"/effects?state=parked": `state "parked": want one of pending, sending, done, held, ` +
+			`dead, expired, discarded`,
 		"/effects?source=a":             `want one of state, destination, name, task, limit, cursor`,
 		"/callbacks?limit=0":            `limit "0": want a number from 1 to 1000`,
 		"/callbacks?limit=1001":         `limit "1001": want a number from 1 to 1000`,
 		"/callbacks?limit=ten":          `want a number from 1 to 1000`,
-		"/callbacks?source=a&source=b":  `"source" is given more than once`,
+		"/callbacks?source=a&source=b":  `"source" is given twice`,
 		"/callbacks?key=%ff":            `"key" is not valid UTF-8`,
 		"/callbacks?key=%zz":            "the query can't be read",
 		"/callbacks?a=1;b=2":            "the query can't be read",
@@ -212,7 +215,7 @@ func TestAWrongQueryIsRefusedAndNamesWhatIsRight(t *testing.T) {
 		"/resources?cursor=AAAAAAAA":    "the cursor was not given by a page with this filter",
 		"/rejected?cursor=a":            "want one of source, limit",
 		"/callbacks/0000?full=1":        "there is none here",
-		"/callbacks?key=" + tooLong(16): `"key" is longer than 16384 bytes`,
+		"/callbacks?key=" + tooLong(16): `"key" is above 16384 bytes`,
 	} {
 		e.get("/api/v1"+query).problem(http.StatusBadRequest, "bad-request", want)
 	}
@@ -260,7 +263,8 @@ func TestAnActionThatTheStateDoesNotAllowChangesNothing(t *testing.T) {
 	e.settle("handler/h", queue.Settlement{State: queue.Done})
 	before := e.get("/api/v1/callbacks/" + id).Body.String()
 	for _, do := range []string{"retry", "discard"} {
-		e.post("/api/v1/callbacks/"+id+"/"+do, by).problem(http.StatusConflict, "state", "it is done")
+		e.post("/api/v1/callbacks/"+id+"/"+do, by).
+			problem(http.StatusConflict, "state", "it is done")
 	}
 	e.post("/api/v1/callbacks/"+id+"/accept", `{"actor":"a","reason":"b","receipt":0}`).
 		problem(http.StatusNotFound, "not-found", "arrival 0")
@@ -302,7 +306,9 @@ func TestDiscardGivesUpACallback(t *testing.T) {
 
 func TestAnUnroutedCallbackIsRoutedByTodaysConfiguration(t *testing.T) {
 	e := newEnv(t)
-	unrouted := func(a *queue.Arrival) { a.State, a.Lane, a.Flow, a.Task = queue.Unrouted, "x", "", "" }
+	unrouted := func(a *queue.Arrival) {
+		a.State, a.Lane, a.Flow, a.Task = queue.Unrouted, "x", "", ""
+	}
 	id := e.callback(unrouted)
 	got := e.post("/api/v1/callbacks/"+id+"/retry", by).ok()
 	if got["state"] != "pending" || got["flow"] != "transport" {

@@ -27,7 +27,7 @@ type Change struct {
 
 type acceptChange struct {
 	Change
-	Receipt *int64 `json:"receipt" null:"no" doc:"The conflicting arrival: n of one of the receipts."`
+	Receipt *int64 `json:"receipt" null:"no" doc:"The conflict: n of one of the receipts."`
 }
 
 type moveChange struct {
@@ -52,7 +52,7 @@ func (c *call) change(action string, into interface{ who() *Change }) error {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", maxChange)
+		return problemf(http.StatusRequestEntityTooLarge, "the body is above %d bytes", maxChange)
 	case err != nil:
 		return problemf(http.StatusBadRequest, "the body can't be read: %v", err)
 	case len(b) == 0:
@@ -65,13 +65,15 @@ func (c *call) change(action string, into interface{ who() *Change }) error {
 	if err := checkText("actor", who.Actor, maxActor, unicode.IsControl); err != nil {
 		return err
 	}
-	lines := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
-	if err := checkText("reason", who.Reason, maxReason, lines); err != nil {
+	if err := checkText("reason", who.Reason, maxReason, notInLines); err != nil {
 		return err
 	}
 	c.by = queue.Action{Actor: who.Actor, Reason: who.Reason, Name: action}
 	return nil
 }
+
+// notInLines are the control characters that have no place in a text of several lines.
+func notInLines(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\n\r\t", r) }
 
 func checkContent(h http.Header) error {
 	media, params, err := mime.ParseMediaType(h.Get("Content-Type"))

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/oncekit/once/queue"
 )
@@ -67,7 +68,7 @@ func (a *API) listEffects(c *call) (any, error) {
 func (a *API) getEffect(c *call) (any, error) {
 	d, err := a.cfg.Browser.Row(c.ctx, queue.Effect, c.path["id"])
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("effect %q: %w", c.path["id"], err)
 	}
 	r := &d.Row
 	return effectDetail{

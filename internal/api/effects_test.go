@@ -65,7 +65,8 @@ func TestTheLeaseOfARunningTryIsNoNextTry(t *testing.T) {
 		t.Errorf("effect %v", got)
 	}
 	for _, do := range []string{"retry", "discard", "done"} {
-		e.post("/api/v1/effects/"+id+"/"+do, by).problem(http.StatusConflict, "state", "it is sending")
+		e.post("/api/v1/effects/"+id+"/"+do, by).
+			problem(http.StatusConflict, "state", "it is sending")
 	}
 }
 
@@ -77,7 +78,8 @@ func TestEveryFilterOfEffectsSelects(t *testing.T) {
 	second := e.effect(func(a *queue.Arrival) { a.Source, a.Event, a.Task = "wms", "tell", "T/2" })
 	for query, want := range map[string]string{
 		"": second + first, "state=held": first, "state=pending": second, "destination=wms": second,
-		"name=unlock": first, "task=T%2F2": second, "destination=wms&state=held": "", "limit=1": second,
+		"name=unlock": first, "task=T%2F2": second, "limit=1": second,
+		"destination=wms&state=held": "",
 	} {
 		items, _ := e.get("/api/v1/effects?" + query).items()
 		got := ""
@@ -92,7 +94,9 @@ func TestEveryFilterOfEffectsSelects(t *testing.T) {
 
 func TestAHeldEffectIsResolvedByAPerson(t *testing.T) {
 	e := newEnv(t)
-	for do, want := range map[string]string{"retry": "pending", "discard": "discarded", "done": "done"} {
+	for do, want := range map[string]string{
+		"retry": "pending", "discard": "discarded", "done": "done",
+	} {
 		id := e.effect(func(a *queue.Arrival) { a.Lane = "effect/" + do })
 		e.settle("effect/"+do, queue.Settlement{State: queue.Held, Error: "broke off"})
 		got := e.post("/api/v1/effects/"+id+"/"+do, by).ok()
@@ -104,25 +108,28 @@ func TestAHeldEffectIsResolvedByAPerson(t *testing.T) {
 	}
 }
 
-func TestAnAcknowledgementByAPersonSetsTheResourceFree(t *testing.T) {
-	e := newEnv(t)
-	e.event("startFE", "A", `{"roadway":"R1"}`)
-	e.event("finish", "A", `{}`)
-	list, _ := e.get("/api/v1/resources").items()
-	if list[0]["freeing"] != 1.0 || list[0]["owner"] == nil {
-		t.Fatalf("resource %v", list[0])
-	}
-	effects, _ := e.get("/api/v1/effects").items()
-	if effects[0]["resource"] != "roadway/R1" || effects[0]["name"] != "unlock" {
-		t.Fatalf("effect %v", effects[0])
-	}
-	e.settle("effect/plant", queue.Settlement{State: queue.Dead, DeadCause: queue.CausePermanent})
-	got := e.post("/api/v1/effects/"+effects[0]["id"].(string)+"/done", by).ok()
-	if got["state"] != "done" || got["frees"] != true {
-		t.Errorf("effect %v", got)
-	}
-	if list, _ := e.get("/api/v1/resources").items(); list[0]["owner"] != nil ||
-		list[0]["freeing"] != 0.0 {
-		t.Errorf("resource %v", list[0])
+func TestTheEndOfAnEffectByAPersonSetsItsResourceFree(t *testing.T) {
+	for do, want := range map[string]string{"done": "done", "discard": "discarded"} {
+		e := newEnv(t)
+		e.event("startFE", "A", `{"roadway":"R1"}`)
+		e.event("finish", "A", `{}`)
+		list, _ := e.get("/api/v1/resources").items()
+		if list[0]["freeing"] != 1.0 || list[0]["owner"] == nil {
+			t.Fatalf("resource %v", list[0])
+		}
+		effects, _ := e.get("/api/v1/effects").items()
+		if effects[0]["resource"] != "roadway/R1" || effects[0]["name"] != "unlock" {
+			t.Fatalf("effect %v", effects[0])
+		}
+		e.settle("effect/plant", queue.Settlement{State: queue.Dead,
+			DeadCause: queue.CausePermanent})
+		got := e.post("/api/v1/effects/"+effects[0]["id"].(string)+"/"+do, by).ok()
+		if got["state"] != want || got["frees"] != true {
+			t.Errorf("effect %v", got)
+		}
+		if list, _ := e.get("/api/v1/resources").items(); list[0]["owner"] != nil ||
+			list[0]["freeing"] != 0.0 {
+			t.Errorf("%s: resource %v", do, list[0])
+		}
 	}
 }

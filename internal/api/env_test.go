@@ -159,7 +159,8 @@ func (e *env) effect(change ...func(*queue.Arrival)) string {
 // settle takes the next row of a lane and settles it.
 func (e *env) settle(lane string, set queue.Settlement) {
 	e.t.Helper()
-	got, err := e.store.Lease(e.t.Context(), queue.LeaseRequest{Lane: lane, Max: 1, For: time.Minute})
+	got, err := e.store.Lease(e.t.Context(),
+		queue.LeaseRequest{Lane: lane, Max: 1, For: time.Minute})
 	if err != nil || len(got.Rows) != 1 {
 		e.t.Fatalf("leased %d rows of %s: %v", len(got.Rows), lane, err)
 	}
@@ -220,8 +221,8 @@ func plant(t *testing.T) *flow.Engine {
 		body, err := value.Decode(r.Body, value.Limits{})
 		return flow.Message{Body: body}, err
 	}
-	engine, err := flow.New([]*flow.Machine{m},
-		[]flow.ResourceKind{{Kind: "roadway", OnRelease: []flow.Effect{unlock}}}, decode, flow.Config{})
+	kind := flow.ResourceKind{Kind: "roadway", OnRelease: []flow.Effect{unlock}}
+	engine, err := flow.New([]*flow.Machine{m}, []flow.ResourceKind{kind}, decode, flow.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

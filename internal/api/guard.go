@@ -12,8 +12,9 @@ import (
 )
 
 // guard says who may speak to the operator's listener. A page of another origin may not, although
-// the browser that shows it can reach a loopback address: neither by a name that resolves to it (DNS
-// rebinding, seen in Host) nor by a request across origins (seen in Origin and Sec-Fetch-Site).
+// the browser that shows it can reach a loopback address: neither by a name that resolves to it
+// (DNS rebinding, seen in Host) nor by a request across origins (seen in Origin and
+// Sec-Fetch-Site).
 type guard struct {
 	hosts map[string]bool
 	want  [sha256.Size]byte
@@ -104,8 +105,8 @@ func isLocal(r *http.Request, host string) bool {
 	return err == nil && at.Addr().Unmap().WithZone("").String() == host
 }
 
-// sameOrigin compares an Origin header with the Host header. The scheme is not compared: a proxy may
-// end TLS before us, and one address speaks one of the two.
+// sameOrigin compares an Origin header with the Host header. The scheme is not compared: a proxy
+// may end TLS before us, and one address speaks one of the two.
 func sameOrigin(origin, host string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&

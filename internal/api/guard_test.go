@@ -16,7 +16,8 @@ var paths = []string{"/healthz", "/readyz", "/metrics", "/api/v1/callbacks", "/a
 
 func TestOnlyTheHostsOfTheListenerAreAnswered(t *testing.T) {
 	e := newEnv(t, func(c *api.Config) {
-		c.Listen, c.Token, c.Hosts = "10.0.0.5:8081", "secret", []string{"Once.Plant.Example", "::5"}
+		c.Listen, c.Token = "10.0.0.5:8081", "secret"
+		c.Hosts = []string{"Once.Plant.Example", "::5"}
 	})
 	for host, ok := range map[string]bool{
 		"127.0.0.1": true, "127.0.0.1:8081": true, "127.1.2.3:1": true, "[::1]:8081": true,
@@ -88,7 +89,8 @@ func TestAPageOfAnotherOriginIsRefused(t *testing.T) {
 	twice := func(r *http.Request) {
 		r.Header["Origin"] = []string{"http://127.0.0.1:8081", "http://127.0.0.1:8081"}
 	}
-	e.raw(http.MethodGet, "/healthz", "", twice).problem(http.StatusForbidden, "forbidden", "origin")
+	e.raw(http.MethodGet, "/healthz", "", twice).
+		problem(http.StatusForbidden, "forbidden", "origin")
 }
 
 func TestATokenIsAskedForEverywhereButForHealth(t *testing.T) {
@@ -126,7 +128,8 @@ func TestAnOpenListenerNeedsAToken(t *testing.T) {
 	good := newEnv(t).cfg
 	for listen, ok := range map[string]bool{
 		"127.0.0.1:8081": true, "[::1]:8081": true, "localhost:8081": true, "127.9.9.9:0": true,
-		"": false, ":8081": false, "0.0.0.0:8081": false, "[::]:8081": false, "10.0.0.5:8081": false,
+		"": false, ":8081": false, "0.0.0.0:8081": false, "[::]:8081": false,
+		"10.0.0.5:8081":      false,
 		"plant.example:8081": false, "127.0.0.1": false, "localhost.evil.example:1": false,
 	} {
 		cfg := good

@@ -78,7 +78,8 @@ func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 	case a.guard.token(r) != nil:
 		a.refuse(w, r, problemf(http.StatusServiceUnavailable, "the store can't be written"))
 	default:
-		a.refuse(w, r, problemf(http.StatusServiceUnavailable, "the store can't be written: %v", err))
+		a.refuse(w, r, problemf(http.StatusServiceUnavailable,
+			"the store can't be written: %v", err))
 	}
 }
 

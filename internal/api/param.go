@@ -45,8 +45,8 @@ func pageParams() []param {
 	return []param{limitParam(), {name: "cursor", doc: "`next` of the page before."}}
 }
 
-// parse reads the query. A parameter without a value counts as not given; one that the route doesn't
-// have is refused, since a filter with a slip of the pen would else select everything.
+// parse reads the query. A parameter without a value counts as not given; one that the route
+// doesn't have is refused, since a filter with a slip of the pen would else select everything.
 func (rt *route) parse(r *http.Request) (map[string]string, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -59,7 +59,7 @@ func (rt *route) parse(r *http.Request) (map[string]string, error) {
 		case i < 0:
 			return nil, problemf(http.StatusBadRequest, "no parameter %q: %s", name, rt.allowed())
 		case len(list) > 1:
-			return nil, problemf(http.StatusBadRequest, "parameter %q is given more than once", name)
+			return nil, problemf(http.StatusBadRequest, "parameter %q is given twice", name)
 		case list[0] == "":
 			continue
 		}
@@ -86,7 +86,7 @@ func (p *param) check(value string) error {
 	n, err := strconv.Atoi(value)
 	switch {
 	case len(value) > maxParam:
-		return problemf(http.StatusBadRequest, "parameter %q is longer than %d bytes", p.name, maxParam)
+		return problemf(http.StatusBadRequest, "parameter %q is above %d bytes", p.name, maxParam)
 	case !utf8.ValidString(value):
 		return problemf(http.StatusBadRequest, "parameter %q is not valid UTF-8", p.name)
 	case p.enum != nil && !slices.Contains(p.enum, value):

@@ -77,8 +77,8 @@ func refused(err error) error {
 	return &refusal{err}
 }
 
-// problemOf is the one table from error to status. The store's trouble comes first: a refusal may be
-// no more than its consequence.
+// problemOf is the one table from error to status. The store's trouble comes first: a refusal may
+// be no more than its consequence.
 func problemOf(err error) *problem {
 	var known *problem
 	var no *refusal

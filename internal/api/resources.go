@@ -102,7 +102,7 @@ func (a *API) changeResource(c *call,
 				return s, nil
 			}
 		}
-		return s, refused(fmt.Errorf("resource %s/%s stays as it is: %w", kind, name, once.ErrState))
+		return s, fmt.Errorf("resource %s/%s stays as it is: %w", kind, name, once.ErrState)
 	})
 	if err != nil {
 		return nil, err

@@ -143,6 +143,7 @@ func (a *API) effectRoutes() []route {
 	}, {
 		method: http.MethodPost, pattern: one + "/discard", id: "discardEffect",
 		summary: "Give up an effect that is not finished and not being sent",
+		doc:     "What its acknowledgement would have set free becomes free.",
 		request: Change{}, response: effectDetail{}, handle: a.discardEffect,
 	}, {
 		method: http.MethodPost, pattern: one + "/done", id: "ackEffect",

@@ -12,8 +12,8 @@ import (
 	"github.com/oncekit/once/queue"
 )
 
-// schemas makes schemas of the Go types that are written and read: the json tags give the names, the
-// doc tags the descriptions, the enum tags the values that a text can have. A member without
+// schemas makes schemas of the Go types that are written and read: the json tags give the names,
+// the doc tags the descriptions, the enum tags the values that a text can have. A member without
 // omitempty is required; a pointer may be null, unless a null tag says no.
 type schemas struct {
 	named map[string]reflect.Type
@@ -67,8 +67,8 @@ func (s *schemas) structure(t reflect.Type) object {
 	return append(out, item("properties", properties))
 }
 
-// members collects the members of a struct, those of embedded structs in their place. The members of
-// an embedded pointer may all be missing.
+// members collects the members of a struct, those of embedded structs in their place. The members
+// of an embedded pointer may all be missing.
 func (s *schemas) members(t reflect.Type, optional bool, into *object, required *[]string) {
 	for i := range t.NumField() {
 		f := t.Field(i)

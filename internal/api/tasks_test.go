@@ -82,7 +82,7 @@ func TestAnyCharacterCanStandInATaskAndAResource(t *testing.T) {
 		e.event("startFE", name, `{"roadway":`+quoted(name)+`}`)
 		for path, body := range map[string]string{
 			"/tasks/transport/" + encoded:                  "",
-			"/tasks/transport/" + encoded + "/move":        `{"actor":"a","reason":"b","to":"created"}`,
+			"/tasks/transport/" + encoded + "/move":        `{"to":"created","actor":"a","reason":"b"}`,
 			"/resources/roadway/" + encoded + "/release":   by,
 			"/resources/roadway/" + encoded + "/transfer/": by,
 		} {
@@ -103,7 +103,7 @@ func TestAnyCharacterCanStandInATaskAndAResource(t *testing.T) {
 				t.Fatal(err)
 			}
 			if res.StatusCode != want {
-				t.Errorf("%s %s of %q: status %d, want %d", method, path, name, res.StatusCode, want)
+				t.Errorf("%s %s: status %d, want %d", method, path, res.StatusCode, want)
 			}
 			res.Body.Close()
 		}
@@ -121,7 +121,8 @@ func quoted(s string) string {
 func TestAPathThatIsNotTheTablesIsNotFound(t *testing.T) {
 	e := newEnv(t)
 	e.event("startFE", "T", `{"roadway":"R1"}`)
-	for _, path := range []string{"/", "/api", "/api/v1", "/api/v1/", "/api/v1/callbacks/", "/metrics/",
+	for _, path := range []string{"/", "/api", "/api/v1", "/api/v1/", "/api/v1/callbacks/",
+		"/metrics/",
 		"/api/v1/tasks/transport/T/", "/api/v1//tasks/transport/T", "/api/v1/tasks/transport//",
 		"/api/v2/callbacks", "/API/v1/callbacks", "/api/v1/tasks/transport"} {
 		e.get(path).problem(http.StatusNotFound, "not-found", "there is nothing under this path")

@@ -52,7 +52,7 @@ func maybe(t time.Time) *instant {
 // Payload is a body as text where it is one, else in base64.
 type Payload struct {
 	Body       *string `json:"body" doc:"The body byte for byte; null: not kept, or no text."`
-	BodyBase64 *string `json:"body_base64,omitempty" doc:"A body that is not valid UTF-8, in base64."`
+	BodyBase64 *string `json:"body_base64,omitempty" doc:"A body that is no text, in base64."`
 }
 
 func payload(b []byte) Payload {

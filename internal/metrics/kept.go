@@ -66,7 +66,8 @@ func (k *kept) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// rows shows every state of a source, those without rows too, so that no line of a graph breaks off.
+// rows shows every state of a source, those without rows too, so that no line of a graph breaks
+// off.
 func (k *kept) rows(out chan<- prometheus.Metric, of queue.RowCount, all map[queue.RowCount]int64) {
 	d := k.callbacks
 	if of.Kind == queue.Effect {

@@ -1,8 +1,8 @@
 // Package metrics counts what once does and shows it in the format of Prometheus.
 //
 // Counters are raised where something happens; the gauges of callbacks, effects and tasks are read
-// from the counters that the store keeps, so that a scrape scans nothing. Everything is in a registry
-// of its own: a program may hold several.
+// from the counters that the store keeps, so that a scrape scans nothing. Everything is in a
+// registry of its own: a program may hold several.
 package metrics
 
 import (
@@ -150,8 +150,8 @@ func (m *Metrics) source(name string) *sourceHandles {
 // inbox.DropObserver.
 func (m *Metrics) RejectedDropped(source string) { m.dropped.WithLabelValues(source).Inc() }
 
-// Attempt counts one try and what came of it. It fits queue.Config.Observe; of a row that was decided
-// inside the store's transaction no time is known, and d is 0.
+// Attempt counts one try and what came of it. It fits queue.Config.Observe; of a row that was
+// decided inside the store's transaction no time is known, and d is 0.
 func (m *Metrics) Attempt(row queue.Row, set queue.Settlement, d time.Duration) {
 	h := m.results.get(resultKey{row.Kind, row.Source, result(&set)}, m.result)
 	h.n.Inc()
@@ -204,8 +204,8 @@ func waitsForResource(waits []string) bool {
 	return false
 }
 
-// DestinationPaused says whether a destination is paused because it refuses us. Called with false at
-// the start it shows the destination from the start.
+// DestinationPaused says whether a destination is paused because it refuses us. Called with false
+// at the start it shows the destination from the start.
 func (m *Metrics) DestinationPaused(destination string, paused bool) {
 	m.paused.WithLabelValues(destination).Set(oneIf(paused))
 }

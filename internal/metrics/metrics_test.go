@@ -81,7 +81,8 @@ func TestReceiptsAreCountedByOutcomeAndTimed(t *testing.T) {
 
 func TestTriesAreCountedByWhatCameOfThem(t *testing.T) {
 	m := newMetrics(t, metrics.Config{})
-	c, e := queue.Row{Kind: queue.Callback, Source: "rcs"}, queue.Row{Kind: queue.Effect, Source: "wms"}
+	c := queue.Row{Kind: queue.Callback, Source: "rcs"}
+	e := queue.Row{Kind: queue.Effect, Source: "wms"}
 	m.Attempt(c, queue.Settlement{State: queue.Done}, 0)
 	m.Attempt(c, queue.Settlement{State: queue.Pending}, time.Second)
 	m.Attempt(c, queue.Settlement{State: queue.Pending, NotTried: true}, 0)
@@ -154,7 +155,9 @@ func TestKeptCountersAreShownWithEveryState(t *testing.T) {
 func TestAStoreThatDoesNotAnswerCostsOnlyItsGauges(t *testing.T) {
 	var log strings.Builder
 	m := newMetrics(t, metrics.Config{
-		Counts: func(context.Context) (queue.Counts, error) { return queue.Counts{}, errors.New("gone") },
+		Counts: func(context.Context) (queue.Counts, error) {
+			return queue.Counts{}, errors.New("gone")
+		},
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	m.StoreReady(false)
@@ -239,7 +242,9 @@ func TestCountingAllocatesNothingAndLosesNothing(t *testing.T) {
 	wg.Wait()
 	want(t, m, `once_receipts_total{outcome="accepted",source="rcs"} 8000`,
 		`once_attempts_total{result="done",source="rcs"} 8000`)
-	receipt := testing.AllocsPerRun(100, func() { m.Receipt("rcs", queue.Accepted, time.Millisecond) })
+	receipt := testing.AllocsPerRun(100, func() {
+		m.Receipt("rcs", queue.Accepted, time.Millisecond)
+	})
 	attempt := testing.AllocsPerRun(100, func() { m.Attempt(row, done, time.Millisecond) })
 	if receipt != 0 || attempt != 0 {
 		t.Errorf("a receipt allocates %v times, an attempt %v times", receipt, attempt)
