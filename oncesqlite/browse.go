@@ -89,15 +89,15 @@ func (s *Store) walk(c *conn, q queue.RowQuery, before int64) (walker, error) {
 	var v term
 	switch {
 	case q.Key != "":
-		v = keyTerm(q.Key)
+		v = termOf(q.Key)
 	case q.Task != "":
-		v = taskTerm(q.Task)
+		v = termOf(q.Task)
 	case q.State != "" && q.State != queue.Done:
 		return s.stateWalk(q, c, before), nil
 	case q.Event != "":
-		v = eventTerm(q.Kind, q.Event)
+		v = termOf(q.Event)
 	case q.Source != "":
-		v = sourceTerm(q.Kind, q.Source)
+		v = termOf(q.Source)
 	default:
 		return &seqWalk{c: c, before: before}, nil
 	}

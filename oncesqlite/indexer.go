@@ -5,24 +5,22 @@ import (
 	"context"
 	"slices"
 	"time"
-
-	"github.com/oncekit/once/queue"
 )
 
 // The search index is written behind the rows, in segments. A segment covers the rows between two
-// numbers; its entries are sorted and written once, at the end of the table, so that writing costs
-// the same with ten million rows as with none. Readers look at the rows after the last segment one by
+// numbers; it has one line for each term, sorted and written once, at the end of the table, so that
+// writing costs the same with ten million rows as with none. Readers look at the rows after the last segment one by
 // one: there are a few thousand of them, so the index lags behind nothing that a reader could see.
 const (
 	// segmentRows is how many rows a segment covers.
 	segmentRows = 4096
-	// entriesPerCommit bounds the entries that one transaction writes: about 1.5 ms.
-	entriesPerCommit = 1024
+	// listsPerCommit bounds the lines that one transaction writes: about 1.5 ms.
+	listsPerCommit = 1024
 	// indexEvery is how often the indexer looks for a full segment.
 	indexEvery = 100 * time.Millisecond
 )
 
-// entry is one line of a segment.
+// entry says that a row carries a term.
 type entry struct {
 	term term
 	seq  int64
@@ -85,8 +83,8 @@ func (s *Store) indexSegment(ctx context.Context) (bool, error) {
 	if err != nil || !full {
 		return false, err
 	}
-	for part := range slices.Chunk(entries, entriesPerCommit) {
-		err := s.do(ctx, &op{run: func(t *txn) error { return t.writeEntries(segment, part) }})
+	for part := range slices.Chunk(postingLists(entries), listsPerCommit) {
+		err := s.do(ctx, &op{run: func(t *txn) error { return t.writeLists(segment, part) }})
 		if err != nil {
 			return false, err
 		}
@@ -105,14 +103,13 @@ func (s *Store) indexSegment(ctx context.Context) (bool, error) {
 // segmentEntries collects what a segment has to hold, sorted.
 func segmentEntries(c *conn, done, last int64) ([]entry, error) {
 	var entries []entry
-	err := c.query("SELECT seq, kind, source, event, task, key FROM rows "+
+	err := c.query("SELECT seq, source, event, task, key FROM rows "+
 		"WHERE seq > ? AND seq <= ?", func(r *stmt) error {
 		var parts []string
-		if err := texts(r.text(5), &parts); err != nil {
+		if err := texts(r.text(4), &parts); err != nil {
 			return err
 		}
-		k := queue.Kind(r.int(1))
-		for _, v := range rowTerms(k, r.text(2), r.text(3), r.text(4), parts) {
+		for _, v := range rowTerms(r.text(1), r.text(2), r.text(3), parts) {
 			entries = append(entries, entry{v, r.int(0)})
 		}
 		return nil
@@ -123,16 +120,59 @@ func segmentEntries(c *conn, done, last int64) ([]entry, error) {
 	return entries, err
 }
 
-func (t *txn) writeEntries(segment int64, entries []entry) error {
-	q, err := t.c.prepare("INSERT INTO terms VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
+// postingList is one line of the index: the rows of a segment that carry a term.
+type postingList struct {
+	term term
+	rows []byte // see appendRows
+}
+
+// postingLists makes the lines of sorted entries.
+func postingLists(entries []entry) []postingList {
+	var out []postingList
+	seqs := make([]int64, 0, len(entries))
+	for i, e := range entries {
+		seqs = append(seqs, e.seq)
+		if i == len(entries)-1 || entries[i+1].term != e.term {
+			out = append(out, postingList{e.term, appendRows(nil, seqs)})
+			seqs = seqs[:0]
+		}
+	}
+	return out
+}
+
+// writeLists writes lines of a segment, over what may be there of them.
+func (t *txn) writeLists(segment int64, lists []postingList) error {
+	q, err := t.c.prepare("INSERT OR REPLACE INTO terms VALUES (?, ?, ?)")
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
+	for _, l := range lists {
 		q.bindInt(1, segment)
-		q.bindInt(2, int64(e.term))
-		q.bindInt(3, e.seq)
+		q.bindInt(2, int64(l.term))
+		q.bindBlob(3, l.rows)
 		if err := q.run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addEntries adds rows to lines of a segment that is written already.
+func (t *txn) addEntries(segment int64, entries []entry) error {
+	for _, e := range entries {
+		var seqs []int64
+		_, err := t.c.one("SELECT rows FROM terms WHERE segment = ? AND term = ?", func(r *stmt) {
+			seqs = readRows(r.raw.ColumnRawBlob(0))
+		}, segment, int64(e.term))
+		if err != nil {
+			return err
+		}
+		at, found := slices.BinarySearch(seqs, e.seq)
+		if found {
+			continue
+		}
+		list := postingList{e.term, appendRows(nil, slices.Insert(seqs, at, e.seq))}
+		if err := t.writeLists(segment, []postingList{list}); err != nil {
 			return err
 		}
 	}
@@ -148,11 +188,11 @@ func (t *txn) indexAgain(row *stored) error {
 		return err
 	}
 	var entries []entry
-	for _, v := range rowTerms(row.Kind, row.Source, row.Event, row.Task, row.Key) {
+	for _, v := range rowTerms(row.Source, row.Event, row.Task, row.Key) {
 		entries = append(entries, entry{v, row.Seq})
 	}
 	if segment != 0 {
-		return t.writeEntries(segment, entries)
+		return t.addEntries(segment, entries)
 	}
 	s := t.s
 	t.after = append(t.after, func() { // its segment may be in the making
@@ -171,7 +211,7 @@ func (t *txn) indexChanged(segment, last int64) error {
 		if seq > last {
 			continue
 		}
-		if err := t.writeEntries(segment, entries); err != nil {
+		if err := t.addEntries(segment, entries); err != nil {
 			return err
 		}
 		t.after = append(t.after, func() { delete(s.changed, seq) })
@@ -191,8 +231,8 @@ func (t *txn) sweepTerms(limit int) (int, error) {
 	if err != nil || first != 0 && last >= first {
 		return 0, err
 	}
-	err = t.c.exec("DELETE FROM terms WHERE (segment, term, seq) IN "+
-		"(SELECT segment, term, seq FROM terms WHERE segment = ? LIMIT ?)", oldest, limit)
+	err = t.c.exec("DELETE FROM terms WHERE (segment, term) IN "+
+		"(SELECT segment, term FROM terms WHERE segment = ? LIMIT ?)", oldest, limit)
 	if err != nil {
 		return 0, err
 	}

@@ -180,13 +180,13 @@ CREATE TABLE counters (
   PRIMARY KEY (kind, source, state)
 ) STRICT, WITHOUT ROWID;
 
--- The search index: which rows carry a term. Written behind the rows, in segments of seq, so that
--- new entries share pages however many rows there are.
+-- The search index: which rows of a segment carry a term. Written behind the rows, segment after
+-- segment, so that new lines share pages however many rows there are.
 CREATE TABLE terms (
   segment INTEGER NOT NULL,
   term    INTEGER NOT NULL,
-  seq     INTEGER NOT NULL,
-  PRIMARY KEY (segment, term, seq)
+  rows    BLOB NOT NULL,                   -- rising numbers, as differences (varints)
+  PRIMARY KEY (segment, term)
 ) STRICT, WITHOUT ROWID;
 
 -- The segments of the search index, and the last row that each covers.

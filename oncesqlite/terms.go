@@ -1,34 +1,30 @@
 package oncesqlite
 
 import (
-	"hash/fnv"
-
-	"github.com/oncekit/once/queue"
+	"encoding/binary"
+	"slices"
 )
 
 // term is the hash of something that rows can be found by. Finds are compared with the row itself.
 type term int64
 
-func hashTerm(what byte, text string) term {
-	h := fnv.New64a()
-	h.Write([]byte{what}) // a hash never fails to write
-	h.Write([]byte(text))
-	return term(h.Sum64())
+func termOf(text string) term {
+	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
+	h := uint64(offset)
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * prime
+	}
+	return term(h)
 }
 
-func sourceTerm(k queue.Kind, source string) term { return hashTerm('0'+byte(k), source) }
-func eventTerm(k queue.Kind, event string) term   { return hashTerm('a'+byte(k), event) }
-func taskTerm(task string) term                   { return hashTerm('t', task) }
-func keyTerm(part string) term                    { return hashTerm('k', part) }
-
-// rowTerms returns what a row can be found by.
-func rowTerms(k queue.Kind, source, event, task string, parts []string) []term {
-	out := []term{sourceTerm(k, source), eventTerm(k, event)}
-	if task != "" {
-		out = append(out, taskTerm(task))
-	}
-	for _, p := range parts {
-		out = append(out, keyTerm(p))
+// rowTerms returns what a row can be found by. Equal texts are one term, whatever they name: a
+// robot's event and task are parts of its key too.
+func rowTerms(source, event, task string, parts []string) []term {
+	out := make([]term, 0, 3+len(parts))
+	for _, text := range append([]string{source, event, task}, parts...) {
+		if v := termOf(text); text != "" && !slices.Contains(out, v) {
+			out = append(out, v)
+		}
 	}
 	return out
 }
@@ -63,9 +59,6 @@ type postings struct {
 	probes int
 	err    error
 }
-
-// postingsPage is how many entries of a segment are read at once.
-const postingsPage = 64
 
 func newPostings(c *conn, v term, before int64) (*postings, error) {
 	p := &postings{c: c, term: v, before: before}
@@ -113,16 +106,39 @@ func (p *postings) tail() (err error) {
 	return err
 }
 
-// read fills the page from the present segment, or goes to the one before.
+// read fills the page from the present segment and goes to the one before.
 func (p *postings) read() error {
 	p.probes++
-	err := p.c.query("SELECT seq FROM terms WHERE segment = ? AND term = ? AND seq < ? "+
-		"ORDER BY seq DESC LIMIT ?", func(r *stmt) error {
-		p.page = append(p.page, r.int(0))
-		return nil
-	}, p.segment, int64(p.term), p.before, postingsPage)
-	if err == nil && len(p.page) < postingsPage {
-		p.segment--
-	}
+	_, err := p.c.one("SELECT rows FROM terms WHERE segment = ? AND term = ?", func(r *stmt) {
+		p.page = readRows(r.raw.ColumnRawBlob(0))
+	}, p.segment, int64(p.term))
+	p.segment--
+	slices.Reverse(p.page)
+	p.page = slices.DeleteFunc(p.page, func(seq int64) bool { return seq >= p.before })
 	return err
+}
+
+// appendRows writes rising numbers of rows: the first one, then what is between two.
+func appendRows(b []byte, seqs []int64) []byte {
+	last := int64(0)
+	for _, seq := range seqs {
+		b = binary.AppendUvarint(b, uint64(seq-last))
+		last = seq
+	}
+	return b
+}
+
+// readRows is the reverse of appendRows. Of bytes that it did not write it reads what it can.
+func readRows(b []byte) []int64 {
+	var seqs []int64
+	last := int64(0)
+	for len(b) > 0 {
+		d, n := binary.Uvarint(b)
+		if n <= 0 {
+			return seqs
+		}
+		last, b = last+int64(d), b[n:]
+		seqs = append(seqs, last)
+	}
+	return seqs
 }

@@ -108,7 +108,7 @@ func (v view) WaitsOf(flow, task string) ([]string, error) {
 // Busy reports whether another row of the task is due, running or waits for another try.
 func (v view) Busy(flow, task string, except int64) (bool, error) {
 	busy := false
-	err := v.t.s.findTerm(v.t.c, taskTerm(task), func(seq int64) (bool, error) {
+	err := v.t.s.findTerm(v.t.c, termOf(task), func(seq int64) (bool, error) {
 		if seq == except {
 			return true, nil
 		}
