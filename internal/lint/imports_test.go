@@ -105,7 +105,8 @@ var forbidden = []struct {
 	pkg, reason string
 	but         []string
 }{
-	{"internal/server", "the command line starts it", []string{"internal/cli", "examples/..."}},
+	{"internal/server", "the command line starts it",
+		[]string{"internal/cli", "internal/torture/...", "examples/..."}},
 	{"internal/cli", "the programs run it", []string{"serve", "cmd/...", "examples/..."}},
 	{"serve", "the programs run it", []string{"cmd/...", "examples/..."}},
 	{"internal/testserver", "it is for tests", []string{"internal/torture/..."}},
