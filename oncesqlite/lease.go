@@ -68,18 +68,29 @@ func (t *txn) lease(lane int64, r queue.LeaseRequest) (out queue.Leased, err err
 				out.More = true
 				return out, nil
 			}
-			if row.Lost > 0 && len(out.Rows)+inHand > 0 {
-				return out, nil
-			}
-			taken, err := t.take(row, r)
+			behind, err := t.isBehind(row)
 			if err != nil {
 				return out, err
 			}
-			if taken {
-				out.Rows = append(out.Rows, row.Row)
-				if row.Lost > 0 {
-					return out, nil
+			if behind {
+				if err := t.joinLine(row); err != nil {
+					return out, err
 				}
+				continue
+			}
+			if ended, err := t.endLost(row, r); err != nil {
+				return out, err
+			} else if ended { // the next of its key may be due, before those that were read
+				break
+			}
+			if row.Lost > 0 && len(out.Rows)+inHand > 0 {
+				return out, nil
+			}
+			if err := t.take(row, r); err != nil {
+				return out, err
+			}
+			if out.Rows = append(out.Rows, row.Row); row.Lost > 0 {
+				return out, nil
 			}
 		}
 	}
@@ -111,21 +122,8 @@ func (t *txn) due(lane int64, limit int) ([]*stored, error) {
 	return rows, err
 }
 
-// take gives a due row to the caller, or puts it in line behind the row that holds its key.
-func (t *txn) take(row *stored, r queue.LeaseRequest) (bool, error) {
-	maxLost := r.MaxLost
-	if maxLost <= 0 {
-		maxLost = defaultMaxLost
-	}
-	if row.Lost > 0 && (row.Lost >= maxLost || r.HoldLost) {
-		return false, t.endLost(row, r)
-	}
-	if behind, err := t.isBehind(row); err != nil || behind {
-		if err != nil {
-			return false, err
-		}
-		return false, t.joinLine(row)
-	}
+// take gives a due row to the caller.
+func (t *txn) take(row *stored, r queue.LeaseRequest) error {
 	row.Attempt++
 	row.Fence++
 	row.StartedAt = timeOf(t.now)
@@ -133,12 +131,12 @@ func (t *txn) take(row *stored, r queue.LeaseRequest) (bool, error) {
 	err := t.c.exec("UPDATE rows SET phase = 3, attempt = ?, fence = ?, started_at = ? "+
 		"WHERE seq = ?", row.Attempt, row.Fence, t.now, row.Seq)
 	if err != nil {
-		return false, err
+		return err
 	}
 	t.count(rowCounter(row.Kind, row.Source, queue.Pending), -1)
 	t.count(rowCounter(row.Kind, row.Source, row.State), 1)
 	t.hold(row, t.now+r.For.Microseconds())
-	return true, nil
+	return nil
 }
 
 // hold notes in memory who has a row and its order key.
@@ -160,15 +158,22 @@ func (s *Store) letGo(seq int64, line lineKey) {
 	}
 }
 
-// endLost makes a row whose workers were lost a dead letter, or holds it.
-func (t *txn) endLost(row *stored, r queue.LeaseRequest) error {
+// endLost makes a row whose workers were lost a dead letter, or holds it, and reports whether it did.
+func (t *txn) endLost(row *stored, r queue.LeaseRequest) (bool, error) {
+	maxLost := r.MaxLost
+	if maxLost <= 0 {
+		maxLost = defaultMaxLost
+	}
+	if row.Lost == 0 || row.Lost < maxLost && !r.HoldLost {
+		return false, nil
+	}
 	set := queue.Settlement{State: queue.Dead, DeadCause: queue.CausePoison, Block: r.Block,
 		Error: fmt.Sprintf("worker lost %d times in a row while it had this", row.Lost)}
 	if r.HoldLost {
 		set = queue.Settlement{State: queue.Held, Block: r.Block,
 			Error: "worker lost; nobody can know whether the attempt had its effect"}
 	}
-	return t.giveUp(row, set)
+	return true, t.giveUp(row, set)
 }
 
 // Renew moves the end of leases.

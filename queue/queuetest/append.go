@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"reflect"
 	"sync"
@@ -64,7 +65,7 @@ func newIsAccepted(k *kit) {
 	if d := got.ReceivedAt.Sub(now).Abs(); d > time.Millisecond {
 		k.Errorf("received at %v, the store's clock says %v", got.ReceivedAt, now)
 	}
-	row := k.take2("full")
+	row := k.take("full")
 	if row.Lane != lane && row.Lane != "" || row.Attempt != 1 || row.State != queue.Running {
 		k.Errorf("leased %+v", row)
 	}
@@ -72,16 +73,6 @@ func newIsAccepted(k *kit) {
 		k.Errorf("leased with body %q and meta %q", row.Body, row.Meta)
 	}
 	k.wantCounts()
-}
-
-// take2 leases one row and compares its identity alone.
-func (k *kit) take2(name string) queue.Row {
-	k.Helper()
-	rows := k.lease(1)
-	if len(rows) != 1 || rows[0].Identity != identity(name) {
-		k.Fatalf("leased %v, want %s", names(rows), name)
-	}
-	return rows[0]
 }
 
 func bytesAreKept(k *kit) {
@@ -271,7 +262,7 @@ func expiryCounts(k *kit) {
 }
 
 func endedContext(k *kit) {
-	ctx, cancel := contextOf(k)
+	ctx, cancel := context.WithCancel(k.ctx)
 	cancel()
 	_, err := k.s.Append(ctx, []queue.Arrival{arrival("x")})
 	want := queue.Accepted
@@ -281,4 +272,5 @@ func endedContext(k *kit) {
 	if got := k.receive(arrival("x")); err == nil && got != want {
 		k.Errorf("after a call that was told to be stored: %s", got)
 	}
+	k.wantCounts()
 }

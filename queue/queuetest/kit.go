@@ -28,6 +28,8 @@ type kit struct {
 	h   Harness
 	s   queue.Store
 	b   queue.Browser
+	// cause numbers the rows of apply.
+	cause int
 }
 
 func newKit(t *testing.T, h Harness) *kit {

@@ -1,0 +1,294 @@
+package queuetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/queue"
+)
+
+func randomCases() []Case {
+	return []Case{{Name: "Random/AgainstAModel", Promise: "under any sequence of operations, kills " +
+		"included, the store does what a small model in memory does", needs: steps | people,
+		run: againstModel}}
+}
+
+// Bounds of the random run. SeedEnv repeats a run by its seed.
+const (
+	SeedEnv      = "QUEUETEST_SEED"
+	randomSeeds  = 3
+	randomOps    = 500
+	compareEvery = 50
+)
+
+func againstModel(k *kit) {
+	first, err := strconv.ParseUint(os.Getenv(SeedEnv), 10, 64)
+	seeds := 1
+	if err != nil {
+		first, seeds = uint64(time.Now().UnixNano()), randomSeeds
+	}
+	for i := range seeds {
+		seed := first + uint64(i)
+		w := &walk{kit: k, r: rand.New(rand.NewPCG(seed, 0)), prefix: fmt.Sprint(i, "/"),
+			m: &model{now: k.h.Now()}, held: map[string]queue.Row{}}
+		w.lane = fmt.Sprint("handler/random", i)
+		for n := range randomOps {
+			w.one()
+			if n%compareEvery == 0 {
+				w.compare()
+			}
+			if k.Failed() {
+				k.Fatalf("after operation %d of seed %d; repeat with %s=%d. Operations: %v",
+					n, seed, SeedEnv, seed, w.log)
+			}
+		}
+		w.compare()
+		if k.Failed() {
+			k.Fatalf("at the end of seed %d; repeat with %s=%d", seed, SeedEnv, seed)
+		}
+	}
+}
+
+// walk is one random run.
+type walk struct {
+	*kit
+	r      *rand.Rand
+	m      *model
+	prefix string
+	lane   string
+	held   map[string]queue.Row // rows in hand as the store gave them
+	stale  []queue.Grant
+	log    []string
+}
+
+func (w *walk) note(format string, args ...any) {
+	if len(w.log) > 40 {
+		w.log = w.log[1:]
+	}
+	w.log = append(w.log, fmt.Sprintf(format, args...))
+}
+
+// one does one operation to the store and the model.
+func (w *walk) one() {
+	w.m.notice()
+	switch n := w.r.IntN(100); {
+	case n < 30:
+		w.receive()
+	case n < 50:
+		w.takeSome()
+	case n < 75:
+		w.settleOne()
+	case n < 78:
+		w.settleStale()
+	case n < 81:
+		w.renewAll()
+	case n < 89:
+		w.advance()
+	case n < 93:
+		w.person()
+	case n < 97:
+		w.wakeSome()
+	case n < 99:
+		w.sweepAll()
+	default:
+		w.restart()
+	}
+}
+
+func (w *walk) receive() {
+	n := 0
+	if old := len(w.m.rows); old > 0 && w.r.IntN(3) == 0 {
+		n = w.r.IntN(old)
+	} else {
+		n = old
+	}
+	name := fmt.Sprint(w.prefix, n)
+	key := []string{"", "A", "B", "C"}[n%4]
+	version, replace := 1+w.r.IntN(8)/7, w.r.IntN(3) == 0
+	a := arrival(name, version)
+	a.Lane, a.OrderKey, a.ReplaceDead, a.Retention = w.lane, key, replace, 1e6*hour
+	outcome, revived := w.m.receive(name, key, version, replace)
+	w.note("receive %s version %d", name, version)
+	if got := w.append(a)[0]; got.Outcome != outcome || got.Revived != revived {
+		w.Errorf("receive %s: %+v, want %s, revived %v", name, got, outcome, revived)
+	}
+}
+
+func (w *walk) takeSome() {
+	r := queue.LeaseRequest{Lane: w.lane, Max: 1 + w.r.IntN(4), For: time.Minute, MaxLost: maxLost}
+	rows := w.leaseBy(r).Rows
+	want := []string{}
+	for _, row := range w.m.lease(r.Max, r.For) {
+		want = append(want, row.name)
+	}
+	w.note("lease %d: %v", r.Max, want)
+	w.wantNames("lease", rows, want...)
+	for _, row := range rows {
+		m := w.row1(row.Key[0])
+		if m != nil && (row.Attempt != m.attempt || row.Lost != m.lost || row.Fence <= m.fence ||
+			row.LimitPassed != m.passed) {
+			w.Errorf("leased %+v, the model has %+v", row, m)
+		}
+		if m != nil {
+			m.fence = row.Fence
+		}
+		if old, ok := w.held[row.Key[0]]; ok {
+			w.stale = append(w.stale, old.Grant())
+		}
+		w.held[row.Key[0]] = row
+	}
+}
+
+// row1 returns the model's row.
+func (w *walk) row1(name string) *modelRow {
+	for _, r := range w.m.rows {
+		if r.name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+// running returns a row in hand; nil if there is none.
+func (w *walk) running() *modelRow {
+	var rows []*modelRow
+	for _, r := range w.m.rows {
+		if r.state == queue.Running {
+			rows = append(rows, r)
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return rows[w.r.IntN(len(rows))]
+}
+
+func (w *walk) outcome() queue.Settlement {
+	pause := time.Duration(1+w.r.IntN(50)) * time.Second
+	block := w.r.IntN(4) == 0
+	causes := []queue.Cause{queue.CauseTransient, queue.CausePermanent, queue.CauseIllegal}
+	return []queue.Settlement{
+		{State: queue.Done}, {State: queue.Done}, {State: queue.Stale}, {State: queue.Unrouted},
+		{State: queue.Pending, RetryIn: pause}, {State: queue.Pending, RetryIn: pause},
+		{State: queue.Pending, NotTried: true},
+		{State: queue.Pending, NotTried: true, RetryIn: pause},
+		{State: queue.Dead, DeadCause: causes[w.r.IntN(len(causes))], Block: block},
+		{State: queue.Held, Block: block}, {State: queue.Discarded},
+		{State: queue.Parked, Park: &queue.Park{Limit: 2 * pause,
+			Waits: []string{fmt.Sprint("task/f/", w.r.IntN(3)), "resource/lift/1"}}},
+	}[w.r.IntN(12)]
+}
+
+func (w *walk) settleOne() {
+	m := w.running()
+	if m == nil {
+		return
+	}
+	set := w.outcome()
+	row := w.held[m.name]
+	set.Grant = row.Grant()
+	w.note("settle %s as %s, not tried %v", m.name, set.State, set.NotTried)
+	if err := w.settle(set)[0]; err != nil {
+		w.Errorf("settle %s as %s: %v", m.name, set.State, err)
+	}
+	w.m.settle(m, &set)
+	w.stale = append(w.stale, set.Grant)
+}
+
+func (w *walk) settleStale() {
+	if len(w.stale) == 0 {
+		return
+	}
+	g := w.stale[w.r.IntN(len(w.stale))]
+	w.wantErr("settle under an old grant",
+		w.settle(queue.Settlement{Grant: g, State: queue.Done})[0], once.ErrLeaseLost)
+}
+
+func (w *walk) renewAll() {
+	for name, row := range w.held {
+		m := w.row1(name)
+		alive := m.state == queue.Running && m.fence == row.Fence
+		err := w.s.Renew(w.ctx, []queue.Grant{row.Grant()}, time.Minute)[0]
+		if alive != (err == nil) {
+			w.Errorf("renew %s: %v, the model has %+v", name, err, m)
+		}
+		if alive {
+			m.next = w.m.now.Add(time.Minute)
+		}
+	}
+	w.note("renew")
+}
+
+func (w *walk) advance() {
+	d := time.Duration(1+w.r.IntN(40)) * time.Second
+	w.note("advance %v", d)
+	w.h.Advance(d)
+	w.m.now = w.m.now.Add(d)
+}
+
+func (w *walk) person() {
+	if len(w.m.rows) == 0 {
+		return
+	}
+	m := w.m.rows[w.r.IntN(len(w.m.rows))]
+	allowed := []queue.State{queue.Parked, queue.Unrouted, queue.Dead, queue.Held}
+	retry := w.r.IntN(2) == 0
+	var err error
+	if retry {
+		err = w.operator().Retry(w.ctx, queue.Callback, idOf(m.name), byAnn, nil)
+	} else {
+		allowed = append(allowed, queue.Pending)
+		err = w.operator().Discard(w.ctx, queue.Callback, idOf(m.name), byAnn, nil)
+	}
+	w.note("person on %s (%s), retry %v: %v", m.name, m.state, retry, err)
+	if ok := slices.Contains(allowed, m.state); ok != (err == nil) {
+		w.Errorf("person on %s, which is %s: %v", m.name, m.state, err)
+	} else if !ok {
+		return
+	}
+	if retry {
+		w.m.makeDue(m)
+		return
+	}
+	w.m.giveUp(m, queue.Discarded)
+}
+
+func (w *walk) wakeSome() {
+	wait := []string{"task/f/0", "task/f/1", "task/f/2", "resource/lift/1"}[w.r.IntN(4)]
+	first := w.r.IntN(2) == 0
+	w.note("wake %s, first %v", wait, first)
+	w.wake(wait, first)
+	w.m.wake(wait, first)
+}
+
+func (w *walk) restart() {
+	clean := w.r.IntN(2) == 0
+	w.note("restart, clean %v", clean)
+	w.reopen(clean)
+	w.m.kill()
+	for _, row := range w.held {
+		w.stale = append(w.stale, row.Grant())
+	}
+	clear(w.held)
+}
+
+// compare holds every row, the counters and the pages to the model.
+func (w *walk) compare() {
+	w.m.notice()
+	w.sweepAll() // a commit, in which the store notices the time too
+	for _, m := range w.m.rows {
+		got := w.kit.row(m.name)
+		same := got.State == m.state && got.Attempt == m.attempt && got.Lost == m.lost &&
+			got.DeadCause == m.cause && got.Conflicts == m.conflict && got.LimitPassed == m.passed &&
+			string(got.Body) == fmt.Sprint(m.name, " ", []int{m.version})
+		if !same {
+			w.Errorf("stored %+v\nthe model has %+v", got, *m)
+		}
+	}
+	w.wantCounts()
+}
