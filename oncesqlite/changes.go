@@ -43,7 +43,7 @@ const (
 	ON CONFLICT DO NOTHING RETURNING id`
 	updateTask = `UPDATE tasks SET state = ?, version = version + 1, fields = ?, taken = ?,
 	final = ?, since_at = ?, updated_at = ?, overdue_at = ?, retention = ?, sweep_at = ?
-	WHERE flow = ? AND task = ? AND version = ? AND gone = 0 RETURNING id`
+	WHERE id = ? AND version = ? AND gone = 0`
 )
 
 // changeTask writes a task's new content and a line of its history.
@@ -65,9 +65,7 @@ func (t *txn) changeTask(c *queue.TaskChange) error {
 	if task.Version == 0 {
 		id, err = t.insertTask(task, fields, taken, final, sweep)
 	} else {
-		id, err = t.c.int(updateTask, task.State, string(fields), string(taken), final,
-			micros(task.SinceAt), t.now, nullTime(micros(task.OverdueAt)),
-			task.Retention.Microseconds(), nullTime(sweep), task.Flow, task.ID, task.Version)
+		id, err = t.updateTask(task, fields, taken, final, sweep)
 	}
 	if err != nil {
 		return err
@@ -81,6 +79,26 @@ func (t *txn) changeTask(c *queue.TaskChange) error {
 	}
 	t.count(counterKey{taskCounts, task.Flow, task.State}, 1)
 	return t.addHistory(id, c)
+}
+
+// updateTask returns the task's number; 0: it is not as it was when it was read.
+func (t *txn) updateTask(task *queue.Task, fields, taken []byte, final, sweep int64) (int64, error) {
+	key := taskKey{task.Flow, task.ID}
+	id := t.tasks[key]
+	if id == 0 {
+		var err error
+		if id, err = t.c.int("SELECT id FROM tasks WHERE flow = ? AND task = ?",
+			task.Flow, task.ID); err != nil {
+			return 0, err
+		}
+	}
+	err := t.c.exec(updateTask, task.State, string(fields), string(taken), final,
+		micros(task.SinceAt), t.now, nullTime(micros(task.OverdueAt)),
+		task.Retention.Microseconds(), nullTime(sweep), id, task.Version)
+	if err != nil || t.c.raw.Changes() == 0 {
+		return 0, err
+	}
+	return id, nil
 }
 
 func (t *txn) insertTask(task *queue.Task, fields, taken []byte, final, sweep int64) (int64, error) {

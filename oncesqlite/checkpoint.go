@@ -10,7 +10,7 @@ const (
 	// checkpointEvery is how often the WAL's length is looked at.
 	checkpointEvery = 100 * time.Millisecond
 	// checkpointPages is the length from which it is written back, beside the writer.
-	checkpointPages = 4000
+	checkpointPages = 12000
 	// checkpointForce is the length from which the writer itself writes the rest back, so that
 	// the WAL starts anew: under a load without a pause there is always a rest.
 	checkpointForce = 64 << 10

@@ -55,8 +55,26 @@ func (s *Store) Step(ctx context.Context, r queue.StepRequest) (queue.Stepped, e
 	return out, nil
 }
 
-// step works due rows of a lane until there are none, or its bounds are reached.
+// step works due rows of a lane until there are none, or its bounds are reached. All of them share a
+// savepoint, which costs a fraction of one each; if one of them fails, what was done is undone and
+// done again with a savepoint each, so that the one does not undo its neighbours.
 func (t *txn) step(lane int64, r queue.StepRequest) (out queue.Stepped, err error) {
+	err = t.savepoint(func() error {
+		out, err = t.stepRows(lane, r, t.settleStep)
+		return err
+	})
+	if err != nil && !storeFault(err) {
+		out, err = t.stepRows(lane, r, t.settleStepAlone)
+	}
+	if err != nil {
+		return queue.Stepped{}, err
+	}
+	return out, t.stepOverdue(r, &out)
+}
+
+// stepRows works rows in order, woken ones ahead of later ones.
+func (t *txn) stepRows(lane int64, r queue.StepRequest, settle settleFunc) (out queue.Stepped,
+	err error) {
 	limit := min(r.Max, maxStep)
 	begun := time.Now() // a bound on the writer's own time, not the store's clock
 	var rows []*stored
@@ -75,7 +93,7 @@ func (t *txn) step(lane int64, r queue.StepRequest) (out queue.Stepped, err erro
 			return out, err
 		}
 		woken = len(t.woken)
-		settled, err := t.stepRow(rows[0], r)
+		settled, err := t.stepRow(rows[0], r, settle)
 		if err != nil {
 			return out, err
 		}
@@ -86,7 +104,7 @@ func (t *txn) step(lane int64, r queue.StepRequest) (out queue.Stepped, err erro
 		stopped = len(t.s.ops) > 0 && time.Since(begun) > stepBudget
 	}
 	out.More = stopped || looked == limit
-	return out, t.stepOverdue(r, &out)
+	return out, nil
 }
 
 // addWoken puts rows that were woken into their places: before everything that is later than them.
@@ -110,10 +128,11 @@ func (t *txn) addWoken(rows []*stored, lane int64, woken []int64) ([]*stored, er
 	return rows, nil
 }
 
-// stepRow decides on one row in its own savepoint, and reports false if an earlier one holds up its
-// key. A decision that fails makes the row wait, one that panics makes it a dead letter: asked again
-// it would do the same.
-func (t *txn) stepRow(row *stored, r queue.StepRequest) (settled bool, err error) {
+// settleFunc decides on a row and settles it.
+type settleFunc func(row *stored, r queue.StepRequest) (*stored, queue.Settlement, error)
+
+// stepRow works one row, and reports false if an earlier one holds up its key.
+func (t *txn) stepRow(row *stored, r queue.StepRequest, settle settleFunc) (bool, error) {
 	behind, err := t.isBehind(row)
 	if err != nil {
 		return false, err
@@ -122,39 +141,50 @@ func (t *txn) stepRow(row *stored, r queue.StepRequest) (settled bool, err error
 		return false, t.joinLine(row)
 	}
 	t.begin(row)
-	var set queue.Settlement
-	err = t.savepoint(func() (err error) {
-		set, err = t.decide(func() (queue.Settlement, error) { return r.Decide(t.view(), row.Row) })
-		if err != nil {
-			return err
-		}
-		if set.Commit != nil {
-			return errors.New("a step can't have a Commit")
-		}
-		return t.settleRow(row, set)
-	})
-	if storeFault(err) {
-		return false, err
-	}
+	row, set, err := settle(row, r)
 	if err != nil {
-		t.s.cfg.Logger.Error("a row could not be decided", "callback", row.ID(), "error", err)
-		set = queue.Settlement{State: queue.Pending, RetryIn: stepRetry, Error: err.Error()}
-		var panicked *panicError
-		if errors.As(err, &panicked) {
-			set.State, set.DeadCause = queue.Dead, queue.CausePoison
-		}
-		if row, err = t.rowBy(bySeq, row.Seq); err != nil { // the savepoint undid what row says
-			return false, err
-		}
-		t.begin(row)
-		if err := t.settleRow(row, set); err != nil {
-			return false, err
-		}
+		return false, err
 	}
 	if r.Settled != nil {
 		t.after = append(t.after, func() { r.Settled(row.Row, set) })
 	}
 	return true, nil
+}
+
+// settleStep decides on a row and settles it.
+func (t *txn) settleStep(row *stored, r queue.StepRequest) (*stored, queue.Settlement, error) {
+	set, err := t.decide(func() (queue.Settlement, error) { return r.Decide(t.view(), row.Row) })
+	if err != nil {
+		return row, set, err
+	}
+	if set.Commit != nil {
+		return row, set, errors.New("a step can't have a Commit")
+	}
+	return row, set, t.settleRow(row, set)
+}
+
+// settleStepAlone does the same in a savepoint of its own. A decision that fails makes the row wait,
+// one that panics makes it a dead letter: asked again it would do the same.
+func (t *txn) settleStepAlone(row *stored, r queue.StepRequest) (*stored, queue.Settlement, error) {
+	var set queue.Settlement
+	err := t.savepoint(func() (err error) {
+		_, set, err = t.settleStep(row, r)
+		return err
+	})
+	if err == nil || storeFault(err) {
+		return row, set, err
+	}
+	t.s.cfg.Logger.Error("a row could not be decided", "callback", row.ID(), "error", err)
+	set = queue.Settlement{State: queue.Pending, RetryIn: stepRetry, Error: err.Error()}
+	var panicked *panicError
+	if errors.As(err, &panicked) {
+		set.State, set.DeadCause = queue.Dead, queue.CausePoison
+	}
+	if row, err = t.rowBy(bySeq, row.Seq); err != nil { // the savepoint undid what row says
+		return nil, set, err
+	}
+	t.begin(row)
+	return row, set, t.savepoint(func() error { return t.settleRow(row, set) })
 }
 
 // begin counts a try that is taken and settled in one transaction.
@@ -250,7 +280,7 @@ func (s *Store) stepSingly(ctx context.Context, r queue.StepRequest) (queue.Step
 		}
 		lane := row.lane
 		t.after = append(t.after, func() { s.suspects[lane]-- })
-		_, err = t.stepRow(row, r)
+		_, err = t.stepRow(row, r, t.settleStepAlone)
 		return err
 	}})
 	return queue.Stepped{Rows: 1, More: true}, err

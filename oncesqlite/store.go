@@ -190,7 +190,7 @@ func (s *Store) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.w, err = openWriter(ctx, s.dsn(), s.initWriter); err != nil {
+	if s.w, err = openWriter(ctx, s.writerDSN(), s.initWriter); err != nil {
 		return err
 	}
 	if s.created = empty; empty {
@@ -212,7 +212,18 @@ func (s *Store) open(ctx context.Context) error {
 // Created reports whether Open made a new, empty store.
 func (s *Store) Created() bool { return s.created }
 
-func (s *Store) dsn() string {
+// writerDSN names the file for the connection that writes. Without a sync nobody would say when what
+// was gathered has to be in the file.
+func (s *Store) writerDSN() string {
+	if s.cfg.Synchronous != "FULL" {
+		return s.dsn()
+	}
+	return s.dsnOver(walVFS(s.cfg.VFS))
+}
+
+func (s *Store) dsn() string { return s.dsnOver(s.cfg.VFS) }
+
+func (s *Store) dsnOver(vfs string) string {
 	abs := s.cfg.Path
 	if s.cfg.VFS == "" {
 		if a, err := filepath.Abs(abs); err == nil {
@@ -220,8 +231,8 @@ func (s *Store) dsn() string {
 		}
 	}
 	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: abs}).EscapedPath()}
-	if s.cfg.VFS != "" {
-		u.RawQuery = url.Values{"vfs": {s.cfg.VFS}}.Encode()
+	if vfs != "" {
+		u.RawQuery = url.Values{"vfs": {vfs}}.Encode()
 	}
 	return u.String()
 }

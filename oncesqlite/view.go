@@ -20,7 +20,10 @@ const taskColumns = `id, flow, task, state, version, fields, taken, gone, final,
 
 // Task returns the task, or one with Version 0.
 func (v view) Task(flow, id string) (queue.Task, error) {
-	task, _, err := readTask(v.t.c, flow, id)
+	task, row, err := readTask(v.t.c, flow, id)
+	if row != 0 {
+		v.t.tasks[taskKey{flow, id}] = row
+	}
 	return task, err
 }
 

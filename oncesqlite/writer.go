@@ -130,7 +130,7 @@ func (s *Store) transact(batch []*op, extra func(*txn) error) (err error) {
 		s.damaged = true
 		return fmt.Errorf("begin: %w", err)
 	}
-	t := &txn{s: s, c: s.w, now: s.clock.now(), tx: tx, rang: map[int64]struct{}{}}
+	t := &txn{s: s, c: s.w, now: s.clock.now(), tx: tx, rang: map[int64]struct{}{}, tasks: map[taskKey]int64{}}
 	err = t.runAll(batch, extra)
 	if err == nil {
 		err = s.flushCounts(t)
@@ -206,7 +206,7 @@ func (s *Store) mend() error {
 		}
 		s.w = nil
 	}
-	w, err := openWriter(context.Background(), s.dsn(), s.initWriter)
+	w, err := openWriter(context.Background(), s.writerDSN(), s.initWriter)
 	if err != nil {
 		return fmt.Errorf("open again: %w", err)
 	}

@@ -1,0 +1,115 @@
+package oncesqlite
+
+import (
+	"github.com/ncruces/go-sqlite3/vfs"
+)
+
+// SQLite writes the WAL frame by frame, two system calls each. The connection that writes hands them
+// to the file in one piece when it syncs: before the sync nobody else may look at them, since the
+// WAL index does not name them yet. See docs/adr/0006-wal-writes.md.
+
+// walVFSPrefix is put before the name of the VFS that is wrapped.
+const walVFSPrefix = "once-wal-"
+
+// walVFS registers a VFS that gathers the writes to WAL files over the one named base, and returns
+// its name. Equal bases share one.
+func walVFS(base string) string {
+	name := walVFSPrefix + base
+	if under := vfs.Find(base); under != nil && vfs.Find(name) == nil {
+		vfs.Register(name, gatherVFS{under})
+	}
+	return name
+}
+
+// gatherVFS is a VFS whose WAL files gather writes. Everything else is the wrapped one's.
+type gatherVFS struct{ vfs.VFS }
+
+// OpenFilename opens a file.
+func (g gatherVFS) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (
+	f vfs.File, out vfs.OpenFlag, err error) {
+	if under, ok := g.VFS.(vfs.VFSFilename); ok {
+		f, out, err = under.OpenFilename(name, flags)
+	} else {
+		f, out, err = g.Open(name.String(), flags)
+	}
+	if err != nil || flags&vfs.OPEN_WAL == 0 {
+		return f, out, err
+	}
+	return &gatherFile{File: f}, out, nil
+}
+
+// maxGather bounds what is kept back, in bytes: the frames of a large transaction.
+const maxGather = 1 << 20
+
+// gatherFile keeps writes that follow each other back until they are synced, read, or many.
+type gatherFile struct {
+	vfs.File
+	at   int64
+	kept []byte
+}
+
+// flush hands what is kept back to the file.
+func (f *gatherFile) flush() error {
+	if len(f.kept) == 0 {
+		return nil
+	}
+	_, err := f.File.WriteAt(f.kept, f.at)
+	f.kept = f.kept[:0]
+	return err
+}
+
+// WriteAt keeps the write back, or hands on what it doesn't follow.
+func (f *gatherFile) WriteAt(b []byte, at int64) (int, error) {
+	if at != f.at+int64(len(f.kept)) || len(f.kept)+len(b) > maxGather {
+		if err := f.flush(); err != nil {
+			return 0, err
+		}
+		f.at = at
+	}
+	f.kept = append(f.kept, b...)
+	return len(b), nil
+}
+
+// ReadAt reads what was written, kept back or not.
+func (f *gatherFile) ReadAt(b []byte, at int64) (int, error) {
+	if err := f.flush(); err != nil {
+		return 0, err
+	}
+	return f.File.ReadAt(b, at)
+}
+
+// Truncate cuts the file after what was written.
+func (f *gatherFile) Truncate(size int64) error {
+	if err := f.flush(); err != nil {
+		return err
+	}
+	return f.File.Truncate(size)
+}
+
+// Sync makes everything durable that was written.
+func (f *gatherFile) Sync(flags vfs.SyncFlag) error {
+	if err := f.flush(); err != nil {
+		return err
+	}
+	return f.File.Sync(flags)
+}
+
+// Size is the size after what was written.
+func (f *gatherFile) Size() (int64, error) {
+	if err := f.flush(); err != nil {
+		return 0, err
+	}
+	return f.File.Size()
+}
+
+// Close hands on what is kept back: SQLite does not sync what nobody relies on.
+func (f *gatherFile) Close() error {
+	err := f.flush()
+	if cerr := f.File.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// Unwrap returns the file below.
+func (f *gatherFile) Unwrap() vfs.File { return f.File }
