@@ -21,7 +21,7 @@ import (
 )
 
 // patience is how long a test waits for what has to happen.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // text is what a program writes, read while it writes.
 type text struct {
@@ -384,4 +384,20 @@ func jsonMember(t *testing.T, b []byte, name string) string {
 		t.Fatalf("%s has no text %q", b, name)
 	}
 	return v
+}
+
+// openError opens a server that can't open, and returns why.
+func openError(t *testing.T, yaml string) string {
+	t.Helper()
+	cfg, err := load(t.TempDir(), yaml)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := server.Open(t.Context(), server.Options{Config: cfg, Effects: io.Discard})
+	if err == nil {
+		ctx, stop := context.WithCancel(context.Background())
+		stop()
+		t.Fatalf("the server opened (and ended with %v)", srv.Run(ctx))
+	}
+	return err.Error()
 }
