@@ -26,8 +26,8 @@ func (s *Store) untilHousekeeping() time.Duration {
 	if s.nextTimer != 0 {
 		wait = min(wait, time.Duration(s.nextTimer-now)*time.Microsecond)
 	}
-	if s.notes.len() > 0 {
-		wait = min(wait, notesDelay)
+	if since := s.notes.oldest(); since != 0 {
+		wait = min(wait, notesDelay-time.Duration(now-since)*time.Microsecond)
 	}
 	return max(wait, 0)
 }
@@ -53,6 +53,13 @@ func (s *Store) housekeep(t *txn) error {
 		return s.notes.flush(t, notesPerCommit)
 	}
 	return nil
+}
+
+// oldest returns when the oldest repeat came that is not written; 0: there is none.
+func (n *notes) oldest() int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.since
 }
 
 // due reports whether repeats have waited long enough, or are many.

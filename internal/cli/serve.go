@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -43,6 +44,10 @@ func (f *settings) load() (*config.Config, error) {
 	return cfg, err
 }
 
+// gcPercent lets the heap, which is small (a few megabytes live), grow further between collections
+// than Go does by itself: a tenth less work a callback, for some 50 MB. GOGC overrides it.
+const gcPercent = 400
+
 func (a *app) serveCommand() *cobra.Command {
 	var f settings
 	c := takes(&cobra.Command{
@@ -61,6 +66,9 @@ func (a *app) serve(f *settings) error {
 	cfg, err := f.load()
 	if err != nil {
 		return err
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
 	}
 	ctx, stop := signalContext()
 	defer stop()
