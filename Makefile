@@ -38,10 +38,10 @@ lint: ## check formatting, vet, staticcheck, import rules and style, without the
 fuzz: ## run each fuzz test for FUZZTIME
 	@scripts/fuzz.sh
 
-torture: ## kill the process KILLS times and cut the power CUTS times, under load; takes hours
+torture: ## kill the process KILLS times and cut the power CUTS times, under load
 	@scripts/needs.sh
-	ONCE_TORTURE_KILLS=$(KILLS) ONCE_TORTURE_CUTS=$(CUTS) \
-	$(GO) test -tags=torture -count=1 -timeout=12h -v ./internal/torture/...
+	ONCE_TORTURE_KILLS=$(KILLS) $(GO) test -count=1 -timeout=12h -v ./internal/torture/...
+	ONCE_POWERCUTS=$(CUTS) $(GO) test -count=1 -timeout=12h -v -run '(?i)power' ./oncesqlite
 
 bench: ## measure intake and end to end against peers, printed as a table
 	cd bench && $(GO) run .

@@ -8,10 +8,13 @@ import (
 
 // checkEffects compares what the sink counted with what the model says went out.
 func (e *evidence) checkEffects() {
-	want := map[string]bool{}
+	want, may := map[string]bool{}, map[string]bool{}
 	for name, k := range e.tasks {
 		for ef := range k.effects {
 			want[name+" "+ef] = true
+		}
+		for ef := range k.alarms {
+			may[name+" "+ef] = true
 		}
 	}
 	for _, c := range e.callbacks {
@@ -20,15 +23,22 @@ func (e *evidence) checkEffects() {
 		}
 	}
 	ids, names := map[string]string{}, map[string]string{} // both ways
+	whistles := map[string]int{}
 	for _, a := range e.arrivals {
 		if a.to == "service" {
 			continue
 		}
 		name := a.task + " " + a.effect + " " + a.resource
+		if a.to == "siren" {
+			if whistles[a.key]++; whistles[a.key] > 1 {
+				e.t.Errorf("effect %s (%s) came again, and its destination asks for once", name,
+					a.key)
+			}
+		}
 		switch {
-		case !want[name]:
+		case !want[name] && !may[name]:
 			e.t.Errorf("effect %s (%s) came, and nothing explains it", name, a.key)
-		case a.key != a.id || a.fence != a.hdr:
+		case a.key != a.id || a.fence != a.hdr && a.effect != "waits": // it can't tell its fence
 			e.t.Errorf("effect %s: key %s and fence %s, its payload says %s and %s", name, a.key,
 				a.hdr, a.id, a.fence)
 		case names[name] == "" && ids[a.key] == "":
@@ -41,6 +51,16 @@ func (e *evidence) checkEffects() {
 		if names[name] == "" {
 			e.t.Errorf("effect %s never came", name)
 		}
+	}
+	for _, w := range e.rows {
+		if w.kind != 2 {
+			continue
+		}
+		name := w.task + " " + w.event + " " + w.resource
+		if names[name] != w.payload {
+			e.t.Errorf("effect %s came as %q, and is stored as %q", name, names[name], w.payload)
+		}
+		want[name] = true // an alarm, too
 	}
 	if len(ids) != len(want) {
 		e.t.Errorf("%d effects by their ids, want %d", len(ids), len(want))

@@ -13,6 +13,7 @@ type task struct {
 	holds   bool            // its roadway
 	became  []string        // per callback: done, stale, dead, unrouted; empty: not worked
 	effects map[string]bool // "effect resource"
+	alarms  map[string]bool // effects that go out if a roadway was taken: that is chance
 	starter int             // the callback that was applied as startFE; -1: none
 }
 
@@ -20,9 +21,13 @@ type task struct {
 // early waits until the task moves; those that waited go before those that came later.
 func runTask(name string, callbacks []*callback) *task {
 	k := &task{name: name, seq: -1, taken: map[string]bool{}, effects: map[string]bool{},
+		alarms: map[string]bool{},
 		became: make([]string, len(callbacks)), starter: -1}
 	var due, waiting []int
-	for i := range callbacks {
+	for i, c := range callbacks {
+		if c.event == "startFE" {
+			k.alarms["waits for "+c.key[0]] = true
+		}
 		due = append(due, i)
 	}
 	for len(due) > 0 {
@@ -108,6 +113,7 @@ func (k *task) apply(c *callback) {
 		k.effects["tell-wms "] = true
 	case "finish":
 		k.state = "finished"
+		k.effects["whistle "] = true
 		k.leaveStation()
 	case "cancel":
 		k.state = "cancelled"

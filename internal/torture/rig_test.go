@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,19 @@ const (
 func required() []string {
 	return []string{"commit", "reply", "taken", "unacknowledged", "sent", "sweep", "working",
 		"committing", "outside"}
+}
+
+// missed reports whether a point was never hit.
+func (r *rig) missed() bool {
+	return slices.ContainsFunc(required(), func(p string) bool { return r.kills[p] == 0 })
+}
+
+// killed is the number of kills so far.
+func (r *rig) killed() (n int) {
+	for _, k := range r.kills {
+		n += k
+	}
+	return n
 }
 
 // rig is the three processes and the senders.
@@ -75,6 +89,13 @@ func newRig(t *testing.T, seed uint64) *rig {
 		}
 	})
 	r.bin = buildChild(t, dir)
+	config, err := os.ReadFile("testdata/once.yaml")
+	if err == nil { // a copy, so that it stays the same however long this runs
+		err = os.WriteFile(r.path("once.yaml"), config, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.sink = r.start(nil, "sink", "--log", r.path("effects.jsonl"), "--seed", fmt.Sprint(seed))
 	_, addr, err := r.sink.await(readyLimit, "ready")
 	if err != nil {
@@ -102,7 +123,7 @@ func (r *rig) start(env []string, args ...string) *process {
 func (r *rig) serve(args ...string) (killed bool) {
 	r.t.Helper()
 	r.server = r.start([]string{"SINK=" + r.sinkURL}, append([]string{"serve", "--config",
-		"testdata/once.yaml", "--store", "sqlite:" + r.path("once.db")}, args...)...)
+		r.path("once.yaml"), "--store", "sqlite:" + r.path("once.db")}, args...)...)
 	word, line, err := r.server.await(readyLimit, "ready", "killed")
 	if err != nil {
 		log, _ := os.ReadFile(r.path("serve.log")) // for the message alone
@@ -255,6 +276,20 @@ func (r *rig) get(path string) string {
 		r.t.Fatalf("%s: %s: %v: %s", path, res.Status, err, b)
 	}
 	return string(b)
+}
+
+// post asks the operator's listener for a change.
+func (r *rig) post(path, body string) {
+	r.t.Helper()
+	res, err := r.client.Post(r.admin+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	b, _ := io.ReadAll(res.Body) // for the message alone
+	_ = res.Body.Close()
+	if res.StatusCode/100 != 2 {
+		r.t.Fatalf("%s: %s: %s", path, res.Status, b)
+	}
 }
 
 // stop ends the server in order.

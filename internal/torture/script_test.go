@@ -10,8 +10,8 @@ import (
 const roadways = 6
 
 // taskScript is what one task's robot and its controller send, in groups: what is in one group is
-// sent at the same moment, and the next one when all of it was acknowledged. However it is shuffled,
-// the task comes to its end, so that no roadway is taken for ever.
+// sent at the same moment, and the next one when all of it was acknowledged. However it is
+// shuffled, the task comes to its end, so that no roadway is taken for ever.
 func taskScript(rng *rand.Rand, task string) [][]*callback {
 	n := 0
 	make1 := func(event string, data map[string]any) *callback {
@@ -65,8 +65,8 @@ func groups(rng *rand.Rand, list []*callback) [][]*callback {
 	return out
 }
 
-// plainScript is a few callbacks of a source that is not worked by the robots' flow. All of one line
-// come from one sender, so that round numbers its groups.
+// plainScript is a few callbacks of a source that is not worked by the robots' flow. All of one
+// line come from one sender, so that round numbers its groups.
 func plainScript(rng *rand.Rand, sender, round int) [][]*callback {
 	var list [][]*callback
 	for i := range 1 + rng.IntN(6) {

@@ -18,6 +18,7 @@ type row struct {
 	source, event, task   string
 	key, state, deadCause string
 	problem               string
+	payload, resource     string // of an effect: the id and resource that it tells
 	duplicates, conflicts int
 }
 
@@ -64,12 +65,14 @@ func readRows(t *testing.T, db *sql.DB) []row {
 	var all []row
 	names := stateNames()
 	query(t, db, `SELECT seq, kind, source, event, task, coalesce(key, ''), coalesce(phase, -1),
-		coalesce(dead_cause, ''), coalesce(error, ''), duplicates, conflicts FROM rows
-		ORDER BY seq`, func(scan func(...any)) {
+		coalesce(dead_cause, ''), coalesce(error, ''), duplicates, conflicts,
+		iif(kind = 2, coalesce(cast(body AS TEXT) ->> '$.id', ''), ''),
+		iif(kind = 2, coalesce(cast(body AS TEXT) ->> '$.resource', ''), '')
+		FROM rows ORDER BY seq`, func(scan func(...any)) {
 		var w row
 		var phase int64
 		scan(&w.seq, &w.kind, &w.source, &w.event, &w.task, &w.key, &phase, &w.deadCause,
-			&w.problem, &w.duplicates, &w.conflicts)
+			&w.problem, &w.duplicates, &w.conflicts, &w.payload, &w.resource)
 		w.state = names[phase]
 		all = append(all, w)
 	})

@@ -1,6 +1,6 @@
-// Command child is the processes of the crash test beside the test itself: the server that is killed,
-// and the destination that counts. Each prints "ready ADDRESS…" when it listens, and ends with its
-// standard input, so that none outlives the test.
+// Command child is the processes of the crash test beside the test itself: the server that is
+// killed, and the destination that counts. Each prints "ready ADDRESS…" when it listens, and ends
+// with its standard input, so that none outlives the test.
 //
 //	child serve --config FILE --store URL [--point POINT --after N --linger D]
 //	child sink --log FILE --seed N
@@ -42,7 +42,8 @@ func run(args []string) error {
 	return fmt.Errorf("unknown role %q", args[0])
 }
 
-// say tells the test something. A line is one write, so it is whole even if the process ends at once.
+// say tells the test something. A line is one write, so it is whole even if the process ends at
+// once.
 func say(format string, args ...any) {
 	if _, err := fmt.Fprintf(os.Stdout, format+"\n", args...); err != nil {
 		os.Exit(3)

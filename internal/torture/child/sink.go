@@ -112,11 +112,14 @@ func (d *destination) receive(w http.ResponseWriter, r *http.Request) {
 		return // cut off by its sender: it was never received
 	}
 	m := d.mood()
+	to := r.PathValue("to")
+	if to == "siren" && m.after != 1 { // it may leave one in the dark, and never lies
+		m.after = 0
+	}
 	wait(r.Context(), m.early)
 	if refused(w, m.before) {
 		return
 	}
-	to := r.PathValue("to")
 	err = d.log.write(record{To: to, Key: r.Header.Get("Idempotency-Key"),
 		Fence: r.Header.Get("Fence"), Body: body})
 	if err != nil {
