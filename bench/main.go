@@ -1,4 +1,5 @@
-// Command bench measures once against peers. See docs/performance.md.
+// Command bench measures once against peers, and prints what was measured as a table. See
+// docs/performance.md.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"runtime"
 	"syscall"
 
+	"github.com/oncekit/once/bench/internal/fill"
 	"github.com/oncekit/once/bench/internal/load"
 	"github.com/oncekit/once/bench/internal/peer"
 )
@@ -25,7 +27,8 @@ func main() {
 	}
 }
 
-// run carries out a command; without one everything is measured.
+// run carries out a command; without one figures are measured. The commands are the processes that
+// a measurement starts; they can be used by themselves.
 func run(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		switch args[0] {
@@ -33,9 +36,11 @@ func run(ctx context.Context, args []string) error {
 			return runLoad(ctx, args[1:])
 		case "serve":
 			return runServe(ctx, args[1:])
+		case "fill":
+			return runFill(ctx, args[1:])
 		}
 	}
-	return errors.New("not there yet")
+	return measure(ctx, args)
 }
 
 // runLoad is the load generator: its result is one line of JSON.
@@ -50,6 +55,24 @@ func runLoad(ctx context.Context, args []string) error {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(result)
+}
+
+// runFill writes a large store.
+func runFill(ctx context.Context, args []string) error {
+	f := flag.NewFlagSet("fill", flag.ContinueOnError)
+	kind := f.String("kind", "remembered", "remembered: callbacks that are done; pending: effects")
+	path := f.String("store", "once.db", "the file, which is made")
+	rows := f.Int64("rows", 1_000_000, "how many")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	switch *kind {
+	case "remembered":
+		return fill.Remembered(ctx, *path, *rows)
+	case "pending":
+		return fill.Pending(ctx, *path, *rows)
+	}
+	return fmt.Errorf("no kind %q of rows; there are remembered and pending", *kind)
 }
 
 // runServe is one of the peers.

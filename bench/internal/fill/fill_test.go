@@ -1,0 +1,122 @@
+package fill
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/oncekit/once/internal/value"
+	"github.com/oncekit/once/oncesqlite"
+	"github.com/oncekit/once/queue"
+)
+
+func reopen(t *testing.T, path string) *oncesqlite.Store {
+	t.Helper()
+	s, err := oncesqlite.Open(t.Context(), oncesqlite.Config{Path: path, NoCreate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestRememberedCallbacksAreCountedAndFoundByEveryTerm(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "once.db")
+	if err := Remembered(t.Context(), path, 20_000); err != nil {
+		t.Fatal(err)
+	}
+	s := reopen(t, path)
+	counts, err := s.Counts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for of, want := range map[queue.RowCount]int64{
+		{Kind: queue.Callback, Source: "rcs", State: queue.Dead}:     20,
+		{Kind: queue.Callback, Source: "rcs", State: queue.Stale}:    200,
+		{Kind: queue.Callback, Source: "rcs", State: queue.Unrouted}: 100,
+		{Kind: queue.Callback, Source: "rcs", State: queue.Done}:     19_680,
+		{Kind: queue.Effect, Source: "wms", State: queue.Done}:       1_000,
+	} {
+		if counts.Rows[of] != want {
+			t.Errorf("%v: counted %d, want %d", of, counts.Rows[of], want)
+		}
+	}
+	// Number 1034 is the eleventh of the second events.
+	for _, q := range []queue.RowQuery{
+		{Key: "REQ-000000000001034"},
+		{Task: "TASK-000000000000010", Event: "station"},
+		{Source: "rcs", Task: "TASK-000000000000010", Event: "station", State: queue.Done},
+	} {
+		q.Kind, q.Limit = queue.Callback, 10
+		page, err := s.Rows(t.Context(), q)
+		if err != nil || len(page.Rows) != 1 || page.Rows[0].Key[0] != "REQ-000000000001034" {
+			t.Errorf("%+v: %v, error %v, want REQ-000000000001034 alone", q, page.Rows, err)
+		}
+	}
+}
+
+func TestRememberedCallbacksAreKnownAsDuplicates(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "once.db")
+	if err := Remembered(t.Context(), path, 5000); err != nil {
+		t.Fatal(err)
+	}
+	s := reopen(t, path)
+	for _, n := range []int64{0, 1, 11, 17, 4999} {
+		a := arrival(t, n)
+		got, err := s.Append(t.Context(), []queue.Arrival{a})
+		if err != nil || got[0].Outcome != queue.Duplicate {
+			t.Errorf("number %d: %v, error %v, want a duplicate", n, got, err)
+		}
+	}
+}
+
+// arrival is a callback of the load generator with the fingerprint that the inbox makes of it.
+func arrival(t *testing.T, n int64) queue.Arrival {
+	t.Helper()
+	plan := Plan()
+	scope, err := scopeOf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := callback(&plan, scope, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := plan.Body(n)
+	if r.Event == unknown {
+		_, task, _ := plan.Callback(n)
+		body = fmt.Appendf(nil, `{"reqCode":%q,"taskCode":%q,"callbackMethod":"note"}`, r.Key[0], task)
+	}
+	v, err := value.Decode(body, value.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	print, err := value.Digest(v, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return queue.Arrival{Identity: r.Identity, Fingerprint: print, Kind: queue.Callback,
+		State: queue.Pending, Lane: r.Lane, Source: r.Source, Retention: retention}
+}
+
+func TestPendingEffectsAreLeasedInOrder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "once.db")
+	if err := Pending(context.Background(), path, 5000); err != nil {
+		t.Fatal(err)
+	}
+	s := reopen(t, path)
+	got, err := s.Lease(t.Context(), queue.LeaseRequest{Lane: "effect/wms", Max: 10, For: retention})
+	if err != nil || len(got.Rows) != 10 {
+		t.Fatalf("leased %d rows, error %v, want 10", len(got.Rows), err)
+	}
+	for i, row := range got.Rows {
+		if row.Seq != int64(i+1) || row.Event != "tell-wms" || len(row.Body) == 0 {
+			t.Errorf("row %d is %+v", i, row)
+		}
+	}
+}
