@@ -60,6 +60,23 @@ func (t *txn) leaveLine(row *stored) error {
 		row.flags &^= flagInLine
 		t.addInLine(row.lane, -1)
 	}
+	return t.passLine(row)
+}
+
+// stayInLine keeps the row's place in its line while nobody works it.
+func (t *txn) stayInLine(row *stored) error {
+	if err := t.enterLine(row); err != nil {
+		return err
+	}
+	return t.passLine(row)
+}
+
+// passLine makes the first one in line due when the row is in nobody's hands any more. That may be an
+// earlier row, which was made due again while this one was worked.
+func (t *txn) passLine(row *stored) error {
+	if row.OrderKey == "" || t.s.inLine[row.lane] == 0 {
+		return nil
+	}
 	next, err := t.firstInLine(row.lane, row.OrderKey)
 	if err != nil || next == 0 {
 		return err

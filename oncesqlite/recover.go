@@ -201,7 +201,7 @@ func (t *txn) backToDue(seq int64, lost bool, reason string) error {
 	t.count(rowCounter(row.Kind, row.Source, row.State), -1)
 	t.count(rowCounter(row.Kind, row.Source, queue.Pending), 1)
 	t.ring(row.lane)
-	return nil
+	return t.passLine(row)
 }
 
 func (s *Store) metaInt(name string) (int64, error) {

@@ -138,11 +138,13 @@ func (t *txn) giveBack(row *stored, set *queue.Settlement) error {
 		row.Attempt--
 	}
 	p, next := phaseReady, int64(0)
+	stay := t.passLine
 	if set.RetryIn > 0 {
-		if err := t.enterLine(row); err != nil {
-			return err
-		}
+		stay = t.stayInLine
 		p, next, t.timers = phaseDelayed, t.now+max(set.RetryIn.Microseconds(), 1), true
+	}
+	if err := stay(row); err != nil {
+		return err
 	}
 	row.State = queue.Pending
 	t.ring(row.lane)
@@ -153,7 +155,7 @@ func (t *txn) giveBack(row *stored, set *queue.Settlement) error {
 
 // retryLater keeps the row's place in its line and makes it due after a while.
 func (t *txn) retryLater(row *stored, set *queue.Settlement) error {
-	if err := t.enterLine(row); err != nil {
+	if err := t.stayInLine(row); err != nil {
 		return err
 	}
 	if err := t.addAttempt(row, "retry", set.Error); err != nil {
@@ -213,7 +215,7 @@ const endRow = `UPDATE rows SET phase = ?, attempt = ?, lost = 0, error = ?, dea
 func (t *txn) end(row *stored, set *queue.Settlement) error {
 	block := set.Block && (set.State == queue.Dead || set.State == queue.Held)
 	if block {
-		if err := t.enterLine(row); err != nil {
+		if err := t.stayInLine(row); err != nil {
 			return err
 		}
 		row.flags |= flagBlock

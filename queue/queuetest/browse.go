@@ -88,6 +88,7 @@ func (k *kit) settleSample(s sample) {
 		set.DeadCause = queue.CausePermanent
 	case queue.Parked:
 		set = park("task/f/" + s.task)
+		set.Park.Limit = 1e6 * hour
 	}
 	k.end(rows[0], set)
 }

@@ -31,6 +31,14 @@ func orderCases() []Case {
 			"earlier nor a later one out of order", needs: people, run: discardMiddle},
 		{Name: "Order/RetriedLateGoesBehind", Promise: "a row made due again while a later one of " +
 			"its key is in hand waits for that one", needs: people, run: retriedLate},
+		{Name: "Order/EarlierGoesFirst/NotTried", Promise: "an earlier row that waited for a later " +
+			"one in hand is worked next when that one is given back", run: earlierFirst},
+		{Name: "Order/EarlierGoesFirst/Retry", Promise: "… or waits for another try",
+			run: earlierWhileRetry},
+		{Name: "Order/EarlierGoesFirst/Lost", Promise: "… or lost its worker",
+			run: earlierWhileLost},
+		{Name: "Order/EarlierGoesFirst/Blocks", Promise: "… or is held and blocks",
+			run: earlierWhileBlocked},
 		{Name: "Order/LongLines", Promise: "a key with many rows in line is worked to its end, in " +
 			"order, while another goes on", run: longLines},
 	}
@@ -235,4 +243,45 @@ func longLines(k *kit) {
 		k.end(k.take(fmt.Sprint(i)), queue.Settlement{State: queue.Done})
 	}
 	k.wantCounts()
+}
+
+// earlierBehind leaves an earlier row of a key waiting for a later one that is in hand.
+func earlierBehind(k *kit) (later queue.Row) {
+	k.Helper()
+	k.append(ordered("1", "K"), ordered("2", "K"))
+	k.end(k.take("1"), queue.Settlement{State: queue.Dead, DeadCause: queue.CauseTransient})
+	later = k.take("2")
+	k.append(ordered("1", "K"))
+	if rows := k.lease(10); len(rows) != 0 {
+		k.Fatalf("two of one key: %v", names(rows))
+	}
+	return later
+}
+
+func earlierFirst(k *kit) {
+	later := earlierBehind(k)
+	k.end(later, queue.Settlement{State: queue.Pending, NotTried: true})
+	k.end(k.take("1"), queue.Settlement{State: queue.Done})
+	k.end(k.take("2"), queue.Settlement{State: queue.Done})
+}
+
+func earlierWhileRetry(k *kit) {
+	later := earlierBehind(k)
+	k.end(later, queue.Settlement{State: queue.Pending, RetryIn: time.Second})
+	k.h.Advance(time.Second)
+	k.end(k.take("1"), queue.Settlement{State: queue.Done})
+	k.end(k.take("2"), queue.Settlement{State: queue.Done})
+}
+
+func earlierWhileLost(k *kit) {
+	earlierBehind(k)
+	k.h.Advance(2 * time.Minute)
+	k.end(k.take("1"), queue.Settlement{State: queue.Done})
+	k.end(k.take("2"), queue.Settlement{State: queue.Done})
+}
+
+func earlierWhileBlocked(k *kit) {
+	later := earlierBehind(k)
+	k.end(later, queue.Settlement{State: queue.Held, Block: true})
+	k.end(k.take("1"), queue.Settlement{State: queue.Done})
 }

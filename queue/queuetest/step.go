@@ -160,14 +160,14 @@ func stepPanics(k *kit) {
 func stepConflict(k *kit) {
 	k.append(ofTask("a", "A"), ofTask("bad", "B"), ofTask("c", "C"))
 	k.stepAll(func(_ queue.View, r queue.Row) (queue.Settlement, error) {
-		set := queue.Settlement{State: queue.Done, Effects: []queue.Arrival{effect(r.Key[0])}}
+		set := queue.Settlement{State: queue.Done, Effects: []queue.Arrival{effect("effect " + r.Key[0])}}
 		if r.Key[0] == "bad" {
 			set.Tasks = []queue.TaskChange{change("B", "x", "y", 5)}
 		}
 		return set, nil
 	})
 	k.wantState("bad", queue.Pending)
-	k.wantNames("effects", k.all(queue.RowQuery{Kind: queue.Effect}), "c", "a")
+	k.wantNames("effects", k.all(queue.RowQuery{Kind: queue.Effect}), "effect c", "effect a")
 	k.wantCounts()
 }
 
