@@ -73,7 +73,7 @@ func (w *writer) prepare() error {
 	if err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
-	w.term, _, err = w.db.Prepare("INSERT INTO terms (segment, term, seq) VALUES (?, ?, ?)")
+	w.term, _, err = w.db.Prepare("INSERT INTO terms (segment, term, rows) VALUES (?, ?, ?)")
 	if err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
@@ -108,7 +108,7 @@ func (w *writer) write(p part) error {
 	w.segment++
 	for _, e := range p.entries {
 		err := errors.Join(w.term.BindInt64(1, w.segment), w.term.BindInt64(2, e.term),
-			w.term.BindInt64(3, e.seq), w.term.Exec())
+			w.term.BindBlob(3, e.rows), w.term.Exec())
 		if err != nil {
 			return fmt.Errorf("write term: %w", err)
 		}
