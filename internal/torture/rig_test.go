@@ -63,9 +63,11 @@ type rig struct {
 	addr    atomic.Pointer[string]
 	admin   string
 
-	book   book
-	kills  map[string]int
-	failed chan error
+	book  book
+	kills map[string]int
+	// revived is how many callbacks were dead by transient failure and were sent again.
+	revived int
+	failed  chan error
 }
 
 // newRig starts the sink. Its folder is kept if the test fails.
@@ -149,8 +151,7 @@ func (r *rig) load() (finish func()) {
 	enough, all := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	for n := range senders {
-		s := &sender{n: n, rng: rand.New(rand.NewPCG(r.seed, uint64(n)+2)), book: &r.book,
-			client: r.client, server: &r.addr, fail: r.fail}
+		s := r.sender(n)
 		wg.Go(func() { s.run(ctx, enough) })
 	}
 	go func() { wg.Wait(); close(all) }()
@@ -165,6 +166,11 @@ func (r *rig) load() (finish func()) {
 		stop()
 		<-all
 	}
+}
+
+func (r *rig) sender(n int) *sender {
+	return &sender{n: n, rng: rand.New(rand.NewPCG(r.seed, uint64(n)+2)), book: &r.book,
+		client: r.client, server: &r.addr, fail: r.fail}
 }
 
 // fail keeps the first thing that must not happen.
@@ -218,7 +224,7 @@ func (r *rig) killInside(point string) string {
 	most, limit := 40, reachLimit
 	switch point {
 	case "sweep":
-		most, limit = 2, sweepLimit
+		most, limit = 1+r.rng.IntN(8)/7, sweepLimit
 	case "working", "committing":
 		most = 8
 	}

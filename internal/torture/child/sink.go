@@ -34,7 +34,8 @@ func sink(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	d := &destination{log: records, rng: rand.New(rand.NewPCG(*seed, 1))}
+	d := &destination{log: records, rng: rand.New(rand.NewPCG(*seed, 1)),
+		storm: map[string]time.Time{}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -61,7 +62,8 @@ type destination struct {
 	mu    sync.Mutex
 	rng   *rand.Rand
 	calm  bool
-	armed int // effects until one is held; 0: none is
+	storm map[string]time.Time // until when a destination refuses everything
+	armed int                  // effects until one is held; 0: none is
 }
 
 // mood is how one request fares.
@@ -70,11 +72,18 @@ type mood struct {
 	early, late   time.Duration // waits before and after counting
 }
 
-func (d *destination) mood() mood {
+func (d *destination) mood(to string) mood {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.calm {
 		return mood{}
+	}
+	now := time.Now()
+	if d.rng.IntN(300) == 0 {
+		d.storm[to] = now.Add(time.Duration(d.rng.IntN(1500)) * time.Millisecond)
+	}
+	if now.Before(d.storm[to]) {
+		return mood{before: http.StatusServiceUnavailable}
 	}
 	var m mood
 	pick := func(list ...int) int {
@@ -111,8 +120,8 @@ func (d *destination) receive(w http.ResponseWriter, r *http.Request) {
 	if err != nil || !json.Valid(body) {
 		return // cut off by its sender: it was never received
 	}
-	m := d.mood()
 	to := r.PathValue("to")
+	m := d.mood(to)
 	if to == "siren" && m.after != 1 { // it may leave one in the dark, and never lies
 		m.after = 0
 	}
