@@ -1,10 +1,12 @@
 package api_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"time"
 
+	"github.com/oncekit/once/internal/api"
 	"github.com/oncekit/once/queue"
 )
 
@@ -52,7 +54,7 @@ func TestAnEffectIsShownWithItsAddressingAndTries(t *testing.T) {
 `)
 }
 
-func TestTheLeaseOfARunningTryIsNoNextTry(t *testing.T) {
+func TestAnEffectThatIsBeingSentIsLeftAlone(t *testing.T) {
 	e := newEnv(t)
 	id := e.effect()
 	_, err := e.store.Lease(t.Context(), queue.LeaseRequest{Lane: "effect/plant", Max: 1,
@@ -60,13 +62,33 @@ func TestTheLeaseOfARunningTryIsNoNextTry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := e.get("/api/v1/effects/" + id).ok(); got["state"] != "sending" ||
-		got["next_try_at"] != nil {
-		t.Errorf("effect %v", got)
-	}
 	for _, do := range []string{"retry", "discard", "done"} {
 		e.post("/api/v1/effects/"+id+"/"+do, by).
 			problem(http.StatusConflict, "state", "it is sending")
+	}
+}
+
+// oneRow is a store that has one row.
+type oneRow struct {
+	queue.Browser
+	row queue.Row
+}
+
+func (s oneRow) Row(context.Context, queue.Kind, string) (queue.RowDetail, error) {
+	return queue.RowDetail{Row: s.row}, nil
+}
+
+func TestTheEndOfALeaseIsNoNextTry(t *testing.T) {
+	at := time.Date(2026, 7, 1, 10, 0, 30, 123456789, time.FixedZone("", 2*3600))
+	for state, want := range map[queue.State]any{
+		queue.Sending: nil, queue.Pending: "2026-07-01T08:00:30.123456Z", queue.Held: nil,
+	} {
+		e := newEmpty(t, func(c *api.Config) {
+			c.Browser = oneRow{c.Browser, queue.Row{State: state, NextAt: at, ReceivedAt: at}}
+		})
+		if got := e.get("/api/v1/effects/x").ok(); got["next_try_at"] != want {
+			t.Errorf("%s: next_try_at %v, want %v", state, got["next_try_at"], want)
+		}
 	}
 }
 

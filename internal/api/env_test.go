@@ -29,7 +29,7 @@ import (
 
 // env is a store, a flow and the API over them.
 type env struct {
-	t     *testing.T
+	t     testing.TB
 	store *oncesqlite.Store
 	flow  *flow.Engine
 	api   http.Handler
@@ -57,8 +57,8 @@ func (c *clock) advance(d time.Duration) {
 	c.mu.Unlock()
 }
 
-// newEnv makes a fresh store at 2026-07-01 10:00:00 UTC.
-func newEnv(t *testing.T, change ...func(*api.Config)) *env {
+// newEnv makes the API over a fresh store at 2026-07-01 10:00:00 UTC.
+func newEnv(t testing.TB, change ...func(*api.Config)) *env {
 	t.Helper()
 	e := &env{t: t, clock: &clock{at: time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC)}}
 	var err error
@@ -73,32 +73,42 @@ func newEnv(t *testing.T, change ...func(*api.Config)) *env {
 			t.Error(err)
 		}
 	})
-	e.flow = plant(t)
-	m, err := metrics.New(metrics.Config{Counts: e.store.Counts, Version: "1.2.3"})
+	e.start(api.Config{Browser: e.store, Operator: e.store, Transactor: e.store,
+		Ping: e.store.Ping}, change)
+	return e
+}
+
+// newEmpty makes the API over a store that has nothing and takes no change.
+func newEmpty(t testing.TB, change ...func(*api.Config)) *env {
+	t.Helper()
+	e := &env{t: t}
+	e.start(api.Config{Browser: nothing{}, Operator: refuser{}, Transactor: refuser{},
+		Ping: func(context.Context) error { return nil }}, change)
+	return e
+}
+
+func (e *env) start(cfg api.Config, change []func(*api.Config)) {
+	e.t.Helper()
+	e.flow = plant(e.t)
+	m, err := metrics.New(metrics.Config{Counts: cfg.Browser.Counts, Version: "1.2.3"})
 	if err != nil {
-		t.Fatal(err)
+		e.t.Fatal(err)
 	}
-	e.cfg = api.Config{
-		Browser: e.store, Operator: e.store, Transactor: e.store, Engine: e.flow, Metrics: m,
-		Ping: e.store.Ping, Listen: "127.0.0.1:8081", Version: "1.2.3",
-		Route: func(r queue.Row) (queue.Arrival, error) {
-			return arrival(r.Source, r.Event, r.Task, r.Key, r.Body), nil
-		},
+	cfg.Engine, cfg.Metrics, cfg.Listen, cfg.Version = e.flow, m, "127.0.0.1:8081", "1.2.3"
+	cfg.Route = func(r queue.Row) (queue.Arrival, error) {
+		return arrival(r.Source, r.Event, r.Task, r.Key, r.Body), nil
 	}
 	for _, c := range change {
-		c(&e.cfg)
+		c(&cfg)
 	}
-	e.token = e.cfg.Token
-	handler, err := api.New(e.cfg)
-	if err != nil {
-		t.Fatal(err)
+	e.cfg, e.token = cfg, cfg.Token
+	if e.api, err = api.New(cfg); err != nil {
+		e.t.Fatal(err)
 	}
-	e.api = handler
-	spec := e.raw(http.MethodGet, "/api/v1/openapi.yaml", "")
+	spec := e.get("/api/v1/openapi.yaml")
 	if e.doc, err = openapi3.NewLoader().LoadFromData(spec.Body.Bytes()); err != nil {
-		t.Fatal(err)
+		e.t.Fatal(err)
 	}
-	return e
 }
 
 // arrival makes a callback of the flow.
@@ -193,7 +203,7 @@ func (e *env) event(event, task, body string) string {
 }
 
 // plant is a flow with one kind of resource whose release has to be acknowledged.
-func plant(t *testing.T) *flow.Engine {
+func plant(t testing.TB) *flow.Engine {
 	roadway := func(v *flow.Vars) (any, error) {
 		name, _ := v.Body.(map[string]any)["roadway"].(string)
 		return "roadway/" + name, nil
@@ -231,7 +241,7 @@ func plant(t *testing.T) *flow.Engine {
 
 // answer is what came back.
 type answer struct {
-	t *testing.T
+	t testing.TB
 	*httptest.ResponseRecorder
 }
 

@@ -15,7 +15,7 @@ var paths = []string{"/healthz", "/readyz", "/metrics", "/api/v1/callbacks", "/a
 	"/nothing"}
 
 func TestOnlyTheHostsOfTheListenerAreAnswered(t *testing.T) {
-	e := newEnv(t, func(c *api.Config) {
+	e := newEmpty(t, func(c *api.Config) {
 		c.Listen, c.Token = "10.0.0.5:8081", "secret"
 		c.Hosts = []string{"Once.Plant.Example", "::5"}
 	})
@@ -42,7 +42,7 @@ func TestOnlyTheHostsOfTheListenerAreAnswered(t *testing.T) {
 }
 
 func TestAListenerOnAllAddressesAnswersToTheAddressOfTheConnection(t *testing.T) {
-	e := newEnv(t, func(c *api.Config) { c.Listen, c.Token = "0.0.0.0:8081", "secret" })
+	e := newEmpty(t, func(c *api.Config) { c.Listen, c.Token = "0.0.0.0:8081", "secret" })
 	arrived := func(at, host string) func(*http.Request) {
 		return func(r *http.Request) {
 			addr := net.TCPAddrFromAddrPort(mustAddr(at))
@@ -59,7 +59,7 @@ func TestAListenerOnAllAddressesAnswersToTheAddressOfTheConnection(t *testing.T)
 }
 
 func TestAPageOfAnotherOriginIsRefused(t *testing.T) {
-	e := newEnv(t)
+	e := newEmpty(t)
 	for _, c := range []struct {
 		origin, site string
 		ok           bool
@@ -125,7 +125,7 @@ func TestATokenIsAskedForEverywhereButForHealth(t *testing.T) {
 }
 
 func TestAnOpenListenerNeedsAToken(t *testing.T) {
-	good := newEnv(t).cfg
+	good := newEmpty(t).cfg
 	for listen, ok := range map[string]bool{
 		"127.0.0.1:8081": true, "[::1]:8081": true, "localhost:8081": true, "127.9.9.9:0": true,
 		"": false, ":8081": false, "0.0.0.0:8081": false, "[::]:8081": false,

@@ -18,7 +18,7 @@ import (
 )
 
 func TestHealthSaysThatTheProcessIsAliveWhateverTheStoreDoes(t *testing.T) {
-	e := newEnv(t, func(c *api.Config) {
+	e := newEmpty(t, func(c *api.Config) {
 		c.Ping = func(context.Context) error { return errors.New("disk full") }
 	})
 	e.get("/healthz").exactly("{\n  \"status\": \"alive\"\n}\n")
@@ -26,7 +26,7 @@ func TestHealthSaysThatTheProcessIsAliveWhateverTheStoreDoes(t *testing.T) {
 
 func TestReadinessFollowsTheStore(t *testing.T) {
 	var full atomic.Bool
-	e := newEnv(t, func(c *api.Config) {
+	e := newEmpty(t, func(c *api.Config) {
 		c.Token = "secret"
 		c.Ping = func(context.Context) error {
 			if full.Load() {
@@ -53,7 +53,7 @@ func TestReadinessFollowsTheStore(t *testing.T) {
 }
 
 func TestAStoreThatHangsIsAskedOnceAndIsNotReady(t *testing.T) {
-	good := newEnv(t).cfg
+	good := newEmpty(t).cfg
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
 		release := make(chan struct{})
@@ -132,7 +132,7 @@ func TestWhatNobodyForesawIsLoggedAndNotTold(t *testing.T) {
 		"panic": func(context.Context) error { panic("secret detail") },
 	} {
 		var log strings.Builder
-		e := newEnv(t, func(c *api.Config) {
+		e := newEmpty(t, func(c *api.Config) {
 			c.Logger = logTo(&log)
 			c.Browser = browser{c.Browser, fail}
 		})
@@ -147,7 +147,7 @@ func TestWhatNobodyForesawIsLoggedAndNotTold(t *testing.T) {
 
 func TestASlowStoreIsGivenUpAndManyRequestsDoNotPileUp(t *testing.T) {
 	entered := make(chan struct{}, 9)
-	e := newEnv(t, func(c *api.Config) {
+	e := newEmpty(t, func(c *api.Config) {
 		c.Timeout, c.Concurrent = 300*time.Millisecond, 2
 		c.Browser = browser{c.Browser, func(ctx context.Context) error {
 			entered <- struct{}{}

@@ -14,7 +14,7 @@ func mustAddr(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 func logTo(b *strings.Builder) *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
 
 func TestTheDescriptionIsValidAndNamesEachRoute(t *testing.T) {
-	e := newEnv(t)
+	e := newEmpty(t)
 	if err := e.doc.Validate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestTheDescriptionIsValidAndNamesEachRoute(t *testing.T) {
 }
 
 func TestTheDescriptionSaysWhatAChangeNeeds(t *testing.T) {
-	e := newEnv(t)
+	e := newEmpty(t)
 	for name, want := range map[string]string{"Change": "actor reason",
 		"AcceptChange": "actor reason receipt", "MoveChange": "actor reason to",
 		"TransferChange": "actor reason to", "Owner": "flow task"} {
@@ -68,7 +68,7 @@ func TestTheDocumentationNamesEachRoute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, item := range newEnv(t).doc.Paths.Map() {
+	for path, item := range newEmpty(t).doc.Paths.Map() {
 		for method := range item.Operations() {
 			if want := "`" + method + " " + path + "`"; !strings.Contains(string(text), want) {
 				t.Errorf("docs/api.md doesn't name %s", want)

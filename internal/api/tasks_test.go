@@ -130,7 +130,7 @@ func TestAPathThatIsNotTheTablesIsNotFound(t *testing.T) {
 }
 
 func TestAWrongMethodNamesTheRightOnes(t *testing.T) {
-	e := newEnv(t)
+	e := newEmpty(t)
 	for target, allow := range map[string]string{
 		"POST /api/v1/callbacks": "GET, HEAD", "DELETE /api/v1/callbacks/x": "GET, HEAD",
 		"GET /api/v1/callbacks/x/retry": "POST", "OPTIONS /api/v1/callbacks/x/retry": "POST",
