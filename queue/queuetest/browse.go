@@ -126,10 +126,10 @@ func matching(rows []sample, q queue.RowQuery) (out []string) {
 }
 
 func everyFilter(k *kit) {
-	rows := k.generate(300)
+	rows := k.generate(120)
 	for range 2 {
 		for i, q := range queries() {
-			q.Limit = 1 + i%40
+			q.Limit = 7 + i%40
 			k.wantNames(fmt.Sprintf("%+v", q), k.all(q), matching(rows, q)...)
 			if k.Failed() {
 				return
@@ -151,12 +151,12 @@ func everyFilter(k *kit) {
 }
 
 func filterOverSwept(k *kit) {
-	rows := k.generate(200)
+	rows := k.generate(120)
 	k.h.Advance(25 * hour)
 	k.sweepAll()
 	rows = slices.DeleteFunc(rows, func(s sample) bool { return s.state.Final() })
 	for i, q := range queries() {
-		q.Limit = 1 + i%40
+		q.Limit = 7 + i%40
 		k.wantNames(fmt.Sprintf("%+v", q), k.all(q), matching(rows, q)...)
 		if k.Failed() {
 			return
