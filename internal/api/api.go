@@ -32,7 +32,7 @@ type Config struct {
 	// Listen is the address of the listener, host:port. Its host may stand in a Host header.
 	// Anything but a loopback address needs a Token. Default: unknown, so a Token is needed.
 	Listen string
-	// Hosts are further hosts, without a port, that may stand in a Host header.
+	// Hosts are further hosts that may stand in a Host header, whatever the port beside them.
 	Hosts []string
 	// Token that a caller has to show, except for /healthz and /readyz. Default: none.
 	Token string

@@ -35,14 +35,19 @@ func newGuard(cfg Config) (*guard, error) {
 		return nil, fmt.Errorf("listen address %q is not a loopback address: a token is required",
 			cfg.Listen)
 	}
-	for _, h := range append([]string{host}, cfg.Hosts...) {
-		if h = plainHost(h); h == "" {
+	if host != "" {
+		g.hosts[host] = true
+	}
+	for _, h := range cfg.Hosts {
+		if ip, err := netip.ParseAddr(h); err == nil {
+			g.hosts[ip.Unmap().String()] = true
 			continue
 		}
-		if _, _, err := net.SplitHostPort(h); err == nil {
-			return nil, fmt.Errorf("host %q: want it without a port", h)
+		name, ok := hostOf(h)
+		if !ok {
+			return nil, fmt.Errorf("host %q: want a name or an address", h)
 		}
-		g.hosts[h] = true
+		g.hosts[name] = true
 	}
 	return g, nil
 }

@@ -17,12 +17,13 @@ var paths = []string{"/healthz", "/readyz", "/metrics", "/api/v1/callbacks", "/a
 func TestOnlyTheHostsOfTheListenerAreAnswered(t *testing.T) {
 	e := newEmpty(t, func(c *api.Config) {
 		c.Listen, c.Token = "10.0.0.5:8081", "secret"
-		c.Hosts = []string{"Once.Plant.Example", "::5"}
+		c.Hosts = []string{"Once.Plant.Example", "::5", "b.example:80"}
 	})
 	for host, ok := range map[string]bool{
 		"127.0.0.1": true, "127.0.0.1:8081": true, "127.1.2.3:1": true, "[::1]:8081": true,
 		"localhost": true, "LOCALHOST:8081": true, "10.0.0.5:8081": true, "10.0.0.5": true,
-		"once.plant.example:8081": true, "ONCE.plant.example": true, "[::5]": true,
+		"once.plant.example:8081": true, "b.example:8081": true,
+		"ONCE.plant.example": true, "[::5]": true,
 		"[0:0::5]:8081": true, "[::ffff:127.0.0.1]": true,
 		"evil.example": false, "evil.example:8081": false, "10.0.0.6:8081": false, "": false,
 		"127.0.0.1.evil.example": false, "localhost.evil.example": false, "a.localhost": false,
@@ -143,10 +144,12 @@ func TestAnOpenListenerNeedsAToken(t *testing.T) {
 			t.Errorf("listen %q with a token: %v", listen, err)
 		}
 	}
-	cfg := good
-	cfg.Hosts = []string{"plant.example:8081"}
-	if _, err := api.New(cfg); err == nil || !strings.Contains(err.Error(), "without a port") {
-		t.Errorf("a host with a port: %v", err)
+	for _, host := range []string{"", "http://a.example", "a.example/", "a b", "u@h", ":1"} {
+		cfg := good
+		cfg.Hosts = []string{host}
+		if _, err := api.New(cfg); err == nil || !strings.Contains(err.Error(), "want a name") {
+			t.Errorf("host %q: %v", host, err)
+		}
 	}
 	for _, missing := range []func(*api.Config){
 		func(c *api.Config) { c.Browser = nil }, func(c *api.Config) { c.Operator = nil },
