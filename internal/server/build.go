@@ -39,6 +39,7 @@ func (s *Server) build() (err error) {
 		if err != nil {
 			return err
 		}
+		s.metrics.DestinationPaused(d.Name, false) // shown from the start, for alerts
 		s.destinations = append(s.destinations, d)
 		workers = append(workers, s.effectWorker(d))
 	}

@@ -1,0 +1,254 @@
+package cli_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/oncekit/once/internal/metrics"
+	"github.com/oncekit/once/internal/testserver"
+)
+
+// blocks are the code blocks of a page in one language.
+func blocks(t *testing.T, page, language string) []string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	fence := regexp.MustCompile("(?ms)^```" + language + "\n(.*?)^```$")
+	for _, m := range fence.FindAllStringSubmatch(string(b), -1) {
+		list = append(list, m[1])
+	}
+	if len(list) == 0 {
+		t.Fatalf("%s has no block of %s", page, language)
+	}
+	return list
+}
+
+// strict makes a script end at its first failure; an answer of 400 or more is one.
+const strict = "set -eo pipefail\ncurl() { command curl --fail-with-body \"$@\"; }\n"
+
+// bash runs a script in a folder, with the built program on its path, and returns its output.
+func bash(t *testing.T, dir, script string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", strict+script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(),
+		"PATH="+filepath.Dir(program(t, "./cmd/once"))+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s\nof the script\n%s", err, out, script)
+	}
+	return string(out)
+}
+
+// on puts the addresses of a running server in the place of the documented ones.
+func (p *process) on(script string) string {
+	return strings.NewReplacer("http://127.0.0.1:8080", p.url, "http://127.0.0.1:8081",
+		p.admin).Replace(script)
+}
+
+func TestTheGreetingsCommandsRunAsTheyArePrinted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := serve(t, dir)
+	out := p.out.String()
+	for _, want := range []string{"once serves the built-in robot example\n",
+		"/agv/agvCallbackService/agvCallback\n", "once.db  (new and empty)\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the greeting lacks %q", want)
+		}
+	}
+	if !strings.Contains(p.err.String(), "NEW, EMPTY store") {
+		t.Errorf("a new store is not announced: %s", p.err)
+	}
+	_, commands, found := strings.Cut(out, "Try it from another terminal.")
+	if !found {
+		t.Fatal("the greeting has nothing to try")
+	}
+	var script strings.Builder
+	for _, line := range strings.Split(commands, "\n") {
+		if strings.HasPrefix(line, "  ") {
+			script.WriteString(line + "\n")
+		}
+	}
+	told := bash(t, t.TempDir(), script.String())
+	if n := strings.Count(told, `"message":"Success"`); n != 6 {
+		t.Errorf("%d callbacks were accepted, want 6:\n%s", n, told)
+	}
+	if !strings.Contains(told, `"state": "unloaded"`) {
+		t.Errorf("the task is not shown as unloaded:\n%s", told)
+	}
+	testserver.Until(t, patience, "the effects are printed", func() bool {
+		return strings.Contains(p.out.String(), "tell-wms")
+	})
+	if n := strings.Count(p.out.String(), "plant → roadway/R7/unlock"); n != 1 {
+		t.Errorf("the roadway was unlocked %d times, want once", n)
+	}
+	p.signal(syscall.SIGTERM)
+	p.status()
+	again := serve(t, dir)
+	if strings.Contains(again.out.String(), "new and empty") ||
+		strings.Contains(again.err.String(), "NEW") {
+		t.Errorf("an old store is announced as new: %s%s", again.out, again.err)
+	}
+}
+
+func TestTheReadmesCommandsRun(t *testing.T) {
+	t.Parallel()
+	shell := blocks(t, "README.md", "sh")
+	if len(shell) != 3 {
+		t.Fatalf("the README has %d shell blocks; this test knows 3", len(shell))
+	}
+	for _, want := range []string{"go run ./cmd/once serve", "make test"} {
+		if !strings.Contains(shell[0], want) {
+			t.Errorf("the first block lacks %q", want)
+		}
+	}
+	p := serve(t, t.TempDir())
+	told := bash(t, t.TempDir(), p.on(shell[1]))
+	if n := strings.Count(told, `"message":"Success"`); n != 6 ||
+		!strings.Contains(told, `"state": "unloaded"`) {
+		t.Errorf("%d callbacks were accepted, want 6, and the task unloaded:\n%s", n, told)
+	}
+
+	// The plant's own file: all commands but the last, which serves.
+	dir := t.TempDir()
+	commands, last, found := strings.Cut(shell[2], "./once serve ")
+	if !found {
+		t.Fatal("the last block serves nothing")
+	}
+	build, rest, _ := strings.Cut(commands, "\n")
+	if !strings.HasPrefix(build, "go build -o once ./cmd/once") {
+		t.Errorf("the block begins with %s", build)
+	}
+	told = bash(t, dir, "cp "+program(t, "./cmd/once")+" once\n"+rest)
+	if !strings.Contains(told, "once.yaml is right") {
+		t.Errorf("config check says %s", told)
+	}
+	serve(t, dir, strings.Fields(last)...).mustPost("rcs",
+		`{"reqCode":"1","taskCode":"T","callbackMethod":"startFE"}`)
+}
+
+func TestTheReadmesFileIsRight(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"README.md"} {
+		for _, yaml := range blocks(t, page, "yaml") {
+			dir := t.TempDir()
+			file := filepath.Join(dir, write(t, dir, "once.yaml", yaml))
+			if status, _, errs := run("config", "check", file); status != 0 {
+				t.Errorf("%s: %s", page, errs)
+			}
+		}
+	}
+}
+
+func TestTheCommandsForOperatorsRunAsTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	dir, sink := t.TempDir(), testserver.NewHTTPSink(t)
+	sink.Otherwise(testserver.Answer{Status: http.StatusBadRequest})
+	b, err := os.ReadFile(filepath.Join(root, "examples", "robots.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plant := strings.NewReplacer(`{mqtt: {url: "mqtt://127.0.0.1:1883", qos: 1}`, `{log: {}`,
+		"http://127.0.0.1:9000", sink.URL()).Replace(string(b))
+	write(t, dir, "once.yaml", plant)
+	write(t, dir, "trial.yaml", plant)
+	p := serve(t, dir, "--config", "once.yaml")
+	p.stuck()
+	vars := "CALLBACK=" + p.one("key=early") + "\nOTHER=" + p.one("key=other") + "\nCONFLICT=" +
+		p.one("key=REQ-1") + "\nEFFECT=" + p.deadEffect() + "\n"
+	shell := blocks(t, "docs/operating.md", "sh")
+	preamble := p.on(shell[0]) + vars
+	for _, block := range shell[1:] {
+		switch serving := strings.Index(block, "once serve "); {
+		case serving >= 0:
+			if strings.Contains(block, "rm -f once.db-wal") {
+				p.signal(syscall.SIGTERM)
+				if status := p.status(); status != 0 {
+					t.Errorf("the server ended with %d", status)
+				}
+			}
+			bash(t, dir, preamble+block[:serving])
+			args := strings.Fields(strings.TrimPrefix(block[serving:], "once serve "))
+			if n := serve(t, dir, args...).callbacks(""); len(n) < 5 {
+				t.Errorf("%s: the backup has %d callbacks", block, len(n))
+			}
+		default:
+			if told := bash(t, dir, preamble+block); told == "" {
+				t.Errorf("nothing is told by\n%s", block)
+			}
+		}
+	}
+}
+
+// stuck makes two callbacks that are parked, one with a conflict, and an effect that is dead.
+func (p *process) stuck() {
+	for _, body := range []string{
+		`{"reqCode":"REQ-1","taskCode":"TASK-1","callbackMethod":"startFE","data":{"roadway":"R7"}}`,
+		`{"reqCode":"REQ-1","taskCode":"TASK-1","callbackMethod":"startFE","data":{"roadway":"R8"}}`,
+		`{"reqCode":"REQ-2","taskCode":"TASK-1","callbackMethod":"finishFE"}`,
+		`{"reqCode":"early","taskCode":"TASK-3","callbackMethod":"finish"}`,
+		`{"reqCode":"other","taskCode":"TASK-3","callbackMethod":"finishFE"}`,
+		`{"reqCode":"REQ-4","taskCode":"TASK-4","callbackMethod":"startFE","data":{"roadway":"R9"}}`,
+		`{"reqCode":"REQ-5","taskCode":"TASK-2","callbackMethod":"startFE"}`,
+	} {
+		p.mustPost("rcs", body)
+	}
+	testserver.Until(p.t, patience, "all are worked", func() bool {
+		return len(p.callbacks("state=done")) == 4 && len(p.callbacks("state=parked")) == 2
+	})
+}
+
+// one returns the id of the only callback of a query.
+func (p *process) one(query string) string {
+	p.t.Helper()
+	list := p.callbacks(query)
+	if len(list) != 1 {
+		p.t.Fatalf("%d callbacks for %s, want 1", len(list), query)
+	}
+	return list[0].ID
+}
+
+// deadEffect returns the id of the effect that its destination refuses.
+func (p *process) deadEffect() string {
+	p.t.Helper()
+	var page struct{ Items []struct{ ID string } }
+	testserver.Until(p.t, patience, "an effect is dead", func() bool {
+		p.get("/api/v1/effects?state=dead", &page)
+		return len(page.Items) == 1
+	})
+	return page.Items[0].ID
+}
+
+func TestTheDocumentedMetricsExist(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for _, f := range metrics.Families() {
+		known[f.Name] = true
+	}
+	b, err := os.ReadFile(filepath.Join(root, "docs", "operating.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`\bonce_[a-z_]+`).FindAllString(string(b), -1)
+	if len(found) < 8 {
+		t.Errorf("only %v", found)
+	}
+	for _, name := range found {
+		if !known[strings.TrimSuffix(name, "_bucket")] {
+			t.Errorf("there is no metric %s", name)
+		}
+	}
+}
