@@ -34,6 +34,9 @@ type options struct {
 	out     string
 }
 
+// fullRows are the rows of the large store of which the table speaks.
+const fullRows = 10_000_000
+
 func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -43,7 +46,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.long, "long", 60, "length of a phase that shows whether something grows, in seconds")
 	f.IntVar(&o.warm, "warm", 2, "seconds of load before a phase")
 	f.IntVar(&o.probes, "probes", 5, "steps of the search for the sustained rate")
-	f.Int64Var(&o.rows, "rows", 10_000_000,
+	f.Int64Var(&o.rows, "rows", fullRows,
 		"rows of the large store; a tenth of it wait, a hundredth of it are parked")
 	f.BoolVar(&o.quick, "quick", false, "one short run of everything, to see that it works; "+
 		"its numbers mean little and are kept apart")
@@ -127,8 +130,11 @@ func measure(ctx context.Context, args []string) error {
 		return fmt.Errorf("make folder: %w", err)
 	}
 	samples := filepath.Join(o.out, "samples.jsonl")
-	if o.quick {
+	switch { // what can't be compared is kept apart
+	case o.quick:
 		samples = filepath.Join(o.out, "quick.jsonl")
+	case o.rows != fullRows:
+		samples = filepath.Join(o.out, fmt.Sprintf("rows-%d.jsonl", o.rows))
 	}
 	if o.fresh {
 		if err := os.Remove(samples); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -136,7 +142,7 @@ func measure(ctx context.Context, args []string) error {
 		}
 	}
 	if o.print {
-		return report(o, samples, nil)
+		return report(o, samples, figures, nil)
 	}
 	b, err := bench(ctx, o)
 	if err != nil {
@@ -155,7 +161,7 @@ func measure(ctx context.Context, args []string) error {
 		}
 	}
 	fmt.Printf("\nmeasured in %v\n\n", time.Since(begun).Round(time.Second))
-	return report(o, samples, args)
+	return report(o, samples, figures, args)
 }
 
 // bench builds what is measured.
@@ -190,8 +196,9 @@ func bench(ctx context.Context, o options) (*figure.Bench, error) {
 	return b, nil
 }
 
-// report prints the table of all samples and writes it to a file.
-func report(o options, samples string, args []string) error {
+// report prints the table of figures with all samples that there are of them, and writes it to a
+// file.
+func report(o options, samples string, figures []figure.Figure, args []string) error {
 	all, err := table.Read(samples)
 	if err != nil {
 		return err
@@ -204,8 +211,16 @@ func report(o options, samples string, args []string) error {
 	if o.quick {
 		fmt.Fprint(&b, "a quick run: its numbers mean little\n")
 	}
+	if o.rows != fullRows {
+		fmt.Fprintf(&b, "the large stores had not 10,000,000 rows but %d, the others in proportion\n",
+			o.rows)
+	}
 	fmt.Fprintln(&b)
-	if err := table.Print(&b, figure.Rows(), all); err != nil {
+	rows := slices.DeleteFunc(figure.Rows(), func(r table.Row) bool {
+		name, _, _ := strings.Cut(r.ID, ".")
+		return !slices.ContainsFunc(figures, func(f figure.Figure) bool { return f.Name == name })
+	})
+	if err := table.Print(&b, rows, all); err != nil {
 		return err
 	}
 	if _, err := io.WriteString(os.Stdout, b.String()); err != nil {

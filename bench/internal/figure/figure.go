@@ -43,8 +43,6 @@ type Figure struct {
 	About string
 	// Measure carries out one run.
 	Measure func(context.Context, *Bench) error
-	// Once is true for a figure that is measured once, however many runs are asked for.
-	Once bool
 }
 
 // Figures are all figures, in the order of the table.

@@ -15,9 +15,10 @@ import (
 // Bounds of what is asked for of each list.
 const (
 	pageLimit  = "100"
-	pagesDeep  = 3  // pages that are followed by their cursor
-	pagesTimes = 3  // how often each filter is asked
-	pagesDown  = 50 // pages of 1000 rows that are followed without a filter
+	pagesDeep  = 3    // pages that are followed by their cursor
+	pagesTimes = 3    // how often each filter is asked
+	pagesDown  = 50   // pages of 1000 rows that are followed without a filter
+	pagesMost  = 5000 // after so many pages with too few rows something is wrong
 )
 
 // filter is one list that an operator may ask for. least is how many rows its first page has to
@@ -38,17 +39,18 @@ func pages(ctx context.Context, b *Bench) error {
 		var all []float64
 		slowest := 0.0
 		for _, f := range filters(b.Remembered) {
-			most := 0.0
+			most, n := 0.0, 0
 			for range pagesTimes {
 				times, err := follow(ctx, s, f, pagesDeep)
 				if err != nil {
 					return err
 				}
+				n = len(times)
 				for _, t := range times {
 					all, most = append(all, ms(t)), max(most, ms(t))
 				}
 			}
-			b.logf("%6.1f ms  %s?%s", most, f.path, f.query.Encode())
+			b.logf("%6.1f ms  %s?%s  %d pages", most, f.path, f.query.Encode(), n)
 			slowest = max(slowest, most)
 		}
 		down := filter{"callbacks", url.Values{"limit": {"1000"}}, 100}
@@ -139,7 +141,7 @@ func follow(ctx context.Context, s *serving.Server, f filter, most int) ([]time.
 		q.Del("limit")
 	}
 	rows := 0
-	for range most {
+	for n := 0; n < most || rows < f.least && n < pagesMost; n++ {
 		begun := time.Now()
 		b, err := request(ctx, "GET", "http://"+s.Admin+"/api/v1/"+f.path+"?"+q.Encode(), "")
 		times = append(times, time.Since(begun))

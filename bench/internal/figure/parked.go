@@ -67,6 +67,9 @@ func (b *Bench) park(ctx context.Context, s *serving.Server) (load.Plan, error) 
 	return p, errors.Join(err, failed)
 }
 
+// idleTime is how long an idle process is looked at. Processor times come in steps of 10 ms.
+const idleTime = 10 * time.Second
+
 // idle returns the processor time that a server takes while nothing happens, in milliseconds a
 // second.
 func (b *Bench) idle(ctx context.Context, s *serving.Server) (float64, error) {
@@ -78,11 +81,11 @@ func (b *Bench) idle(ctx context.Context, s *serving.Server) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := sleep(ctx, b.Phase); err != nil {
+	if err := sleep(ctx, idleTime); err != nil {
 		return 0, err
 	}
 	after, err := s.CPU()
-	return ms(after-before) / b.Phase.Seconds(), err
+	return ms(after-before) / idleTime.Seconds(), err
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
