@@ -183,6 +183,13 @@ func (e *evidence) checkNothingWaits() {
 			e.t.Errorf("effect %s of %s is %s: %s", w.event, w.task, w.state, w.problem)
 		}
 	}
+	query(e.t, e.db, "SELECT count(*) FROM attempts WHERE result = 'lost'",
+		func(scan func(...any)) {
+			var n int
+			if scan(&n); n == 0 {
+				e.t.Error("no attempt was lost: the kills missed all of them")
+			}
+		})
 	for _, text := range []string{"SELECT count(*) FROM lines", "SELECT count(*) FROM waits",
 		"SELECT count(*) FROM resources WHERE task <> '' OR freeing <> 0"} {
 		query(e.t, e.db, text, func(scan func(...any)) {

@@ -32,7 +32,7 @@ const (
 
 // required are the points of which each has to be hit at least once.
 func required() []string {
-	return []string{"commit", "reply", "taken", "unacknowledged", "sent", "sweep", "working",
+	return []string{"commit", "reply", "acknowledged", "taken", "unacknowledged", "sent", "sweep", "working",
 		"committing", "outside"}
 }
 
@@ -68,6 +68,8 @@ type rig struct {
 	// revived is how many callbacks were dead by transient failure and were sent again.
 	revived int
 	failed  chan error
+	// answers is set while the server is to die of one.
+	answers atomic.Pointer[answers]
 }
 
 // newRig starts the sink. Its folder is kept if the test fails.
@@ -170,7 +172,43 @@ func (r *rig) load() (finish func()) {
 
 func (r *rig) sender(n int) *sender {
 	return &sender{n: n, rng: rand.New(rand.NewPCG(r.seed, uint64(n)+2)), book: &r.book,
-		client: r.client, server: &r.addr, fail: r.fail}
+		client: r.client, server: &r.addr, fail: r.fail, told: r.told}
+}
+
+// answers is a server that dies of so many answers.
+type answers struct {
+	left   atomic.Int64
+	server *process
+	end    chan struct{}
+}
+
+// told counts an answer, and kills the server in the same moment if it was the last that it gives.
+func (r *rig) told() {
+	a := r.answers.Load()
+	if a == nil || a.left.Add(-1) != 0 {
+		return
+	}
+	_ = a.server.cmd.Process.Kill() // it may be gone already
+	close(a.end)
+}
+
+// killAnswered kills the server when a sender got its answer.
+func (r *rig) killAnswered() string {
+	r.t.Helper()
+	r.serve()
+	a := &answers{server: r.server, end: make(chan struct{})}
+	a.left.Store(int64(1 + r.rng.IntN(60)))
+	r.answers.Store(a)
+	defer r.answers.Store(nil)
+	point := "acknowledged"
+	select {
+	case <-a.end:
+	case <-time.After(reachLimit):
+		r.mustLive()
+		point = "outside"
+	}
+	r.server.kill()
+	return point
 }
 
 // fail keeps the first thing that must not happen.
@@ -210,6 +248,8 @@ func (r *rig) kill(point string) bool {
 		}
 		r.mustLive()
 		r.server.kill()
+	case "acknowledged":
+		point = r.killAnswered()
 	default:
 		point = r.killInside(point)
 	}

@@ -20,6 +20,7 @@ type sender struct {
 	client *http.Client
 	server *atomic.Pointer[string] // its address changes with each life
 	fail   func(error)
+	told   func() // is called at each answer
 	stamp  int64
 }
 
@@ -132,6 +133,7 @@ func (s *sender) post(ctx context.Context, c *callback, changed bool, stamp int6
 	c.mu.Lock()
 	*told++
 	c.mu.Unlock()
+	s.told()
 	return true
 }
 

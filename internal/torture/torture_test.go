@@ -15,7 +15,7 @@ import (
 )
 
 // shortKills is twice each point.
-const shortKills = 18
+const shortKills = 20
 
 // number reads a whole number from the environment.
 func number(t *testing.T, name string, otherwise uint64) uint64 {
@@ -31,7 +31,7 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-func TestNothingAcknowledgedIsLostOrDoneTwiceWhenTheProcessIsKilled(t *testing.T) {
+func TestI08_NothingAcknowledgedIsLostOrDoneTwiceWhenTheProcessIsKilled(t *testing.T) {
 	kills := int(number(t, "ONCE_TORTURE_KILLS", shortKills))
 	seed := number(t, "ONCE_SEED", rand.Uint64())
 	t.Logf("ONCE_SEED=%d ONCE_TORTURE_KILLS=%d", seed, kills)

@@ -34,6 +34,9 @@ func (c *counter) Work(_ context.Context, cb inbox.Callback) (any, error) {
 	if err := cb.Decode(&r); err != nil {
 		return nil, inbox.Permanent(err)
 	}
+	if cb.Event == "poison" {
+		c.fuse.burn("poison")
+	}
 	if cb.Attempt == 1 {
 		switch lot(r.ID) {
 		case 0:

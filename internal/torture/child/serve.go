@@ -66,6 +66,11 @@ func (f *fuse) reach(p oncesqlite.Point) {
 		return
 	}
 	time.Sleep(f.linger) // the others go on: requests come in, effects go out
+	f.burn(p)
+}
+
+// burn ends the process.
+func (f *fuse) burn(p oncesqlite.Point) {
 	say("killed %s", p)
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil {
