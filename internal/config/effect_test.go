@@ -143,3 +143,16 @@ func BenchmarkEffect_Build(b *testing.B) {
 		}
 	}
 }
+
+func TestEffect_OfAWaitCanNameTheResourceThatIsTaken(t *testing.T) {
+	text := strings.Replace(minimalFlow, "    initial: a\n", `    initial: a
+    busy: {effects: [{name: waits, to: wms,
+      payload: "${task.id} waits for ${resource.kind}/${resource.name}, ${resource.fence}"}]}
+`, 1)
+	m := machine(t, mustParse(t, minimalSource+text+minimalDestinations, Env{}), "f")
+	v := effectVars()
+	v.Resource = &flow.ResourceVars{Kind: "roadway", Name: "R1", Fence: 7}
+	if _, body := built(t, m.Busy.Effects[0], v); body != "T1 waits for roadway/R1, 7" {
+		t.Errorf("got %s", body)
+	}
+}

@@ -152,7 +152,7 @@ func (r *reader) busy(o *object) flow.Busy {
 	case b.get("wait") != nil:
 		r.add(b.get("wait").pos(), "wait has no meaning with refuse: true; expected one of the two")
 	}
-	busy.Effects = r.effects(b, "effects", varsEffect)
+	busy.Effects = r.effects(b, "effects", varsEffect|expr.Resource) // the one that is taken
 	b.close("busy")
 	return busy
 }
