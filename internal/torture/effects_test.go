@@ -38,7 +38,7 @@ func (e *evidence) checkEffects() {
 		switch {
 		case !want[name] && !may[name]:
 			e.t.Errorf("effect %s (%s) came, and nothing explains it", name, a.key)
-		case a.key != a.id || a.fence != a.hdr && a.effect != "waits": // it can't tell its fence
+		case a.key != a.id || a.fence != a.hdr:
 			e.t.Errorf("effect %s: key %s and fence %s, its payload says %s and %s", name, a.key,
 				a.hdr, a.id, a.fence)
 		case names[name] == "" && ids[a.key] == "":
