@@ -43,7 +43,8 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.only, "only", "", "figures to measure, with commas; empty: all")
 	f.IntVar(&o.runs, "runs", 5, "how often each figure is measured, in turns")
 	f.IntVar(&o.seconds, "seconds", 10, "length of a phase")
-	f.IntVar(&o.long, "long", 60, "length of a phase that shows whether something grows, in seconds")
+	f.IntVar(&o.long, "long", 60,
+		"length of a phase that shows whether something grows, in seconds")
 	f.IntVar(&o.warm, "warm", 2, "seconds of load before a phase")
 	f.IntVar(&o.probes, "probes", 5, "steps of the search for the sustained rate")
 	f.Int64Var(&o.rows, "rows", fullRows,
@@ -94,7 +95,8 @@ func usage(f *flag.FlagSet) {
 	for _, fig := range figure.Figures() {
 		_, _ = fmt.Fprintf(w, "  %-20s %s\n", fig.Name, fig.About)
 	}
-	_, _ = fmt.Fprint(w, "\nbench load, bench serve and bench fill are its parts; see their -help.\n\n")
+	_, _ = fmt.Fprint(w, "\nIts parts are bench load, bench serve and bench fill; see their -help.",
+		"\n\n")
 	f.PrintDefaults()
 }
 
@@ -115,8 +117,8 @@ func choose(only string) ([]figure.Figure, error) {
 	return out, nil
 }
 
-// measure measures the figures in turns: each once, then each again. What was measured is kept after
-// each, so that an interrupted command loses little.
+// measure measures the figures in turns: each once, then each again. What was measured is kept
+// after each, so that an interrupted command loses little.
 func measure(ctx context.Context, args []string) error {
 	o, err := parse(args)
 	if err != nil {
@@ -151,7 +153,8 @@ func measure(ctx context.Context, args []string) error {
 	begun := time.Now()
 	for n := range o.runs {
 		for _, f := range figures {
-			fmt.Printf("%s  %s, run %d of %d\n", time.Now().Format(time.TimeOnly), f.Name, n+1, o.runs)
+			fmt.Printf("%s  %s, run %d of %d\n", time.Now().Format(time.TimeOnly), f.Name, n+1,
+				o.runs)
 			if err := f.Measure(ctx, b); err != nil {
 				return fmt.Errorf("measure %s: %w", f.Name, err)
 			}
@@ -212,7 +215,7 @@ func report(o options, samples string, figures []figure.Figure, args []string) e
 		fmt.Fprint(&b, "a quick run: its numbers mean little\n")
 	}
 	if o.rows != fullRows {
-		fmt.Fprintf(&b, "the large stores had not 10,000,000 rows but %d, the others in proportion\n",
+		fmt.Fprintf(&b, "the large stores had %d rows, not 10,000,000; the others in proportion\n",
 			o.rows)
 	}
 	fmt.Fprintln(&b)

@@ -95,8 +95,8 @@ const (
 	maxBackOffs = 6
 )
 
-// sustained finds the highest rate at which the backlog does not grow: by halving with short phases,
-// then one long phase that has to hold.
+// sustained finds the highest rate at which the backlog does not grow: by halving with short
+// phases, then one long phase that has to hold.
 func (b *Bench) sustained(ctx context.Context, w work, highest float64) (float64, error) {
 	low, high := 0.0, highest
 	for range b.Probes {

@@ -1,6 +1,6 @@
-// Package figure measures: one file a figure, or a few that belong together. Each figure starts what
-// it needs as processes of their own, checks that what was answered is right, and gives samples for
-// the table.
+// Package figure measures: one file a figure, or a few that belong together. Each figure starts
+// what it needs as processes of their own, checks that what was answered is right, and gives
+// samples for the table.
 package figure
 
 import (

@@ -47,8 +47,8 @@ func (b *Bench) rememberedStore(ctx context.Context) (string, error) {
 // latencyRate is the rate of the open loop, in callbacks a second.
 const latencyRate = 2000
 
-// latency measures one pair: the answers of an empty store, and those of one in which rows wait for a
-// destination that is down.
+// latency measures one pair: the answers of an empty store, and those of one in which rows wait for
+// a destination that is down.
 func latency(ctx context.Context, b *Bench) error {
 	dir, err := b.pendingStore(ctx)
 	if err != nil {

@@ -9,8 +9,13 @@ import (
 	"github.com/oncekit/once/bench/internal/serving"
 )
 
-func intake256(ctx context.Context, b *Bench) error { return b.intake(ctx, "intake-256", 256, true) }
-func intake64(ctx context.Context, b *Bench) error  { return b.intake(ctx, "intake-64", 64, false) }
+func intake256(ctx context.Context, b *Bench) error {
+	return b.intake(ctx, "intake-256", 256, true)
+}
+
+func intake64(ctx context.Context, b *Bench) error {
+	return b.intake(ctx, "intake-64", 64, false)
+}
 
 // intake measures the same load against a handler without a store, against once with the flow at
 // work beside, against once with callbacks that nobody works yet, and against the naive peer.
@@ -45,7 +50,8 @@ func (b *Bench) intake(ctx context.Context, name string, conns int, naive bool) 
 }
 
 // closed measures unique callbacks in a closed loop, on an empty store.
-func (b *Bench) closed(ctx context.Context, kind, path string, conns int) (r load.Result, err error) {
+func (b *Bench) closed(ctx context.Context, kind, path string, conns int) (r load.Result,
+	err error) {
 	run := func(sink string) error {
 		return b.with(ctx, kind, "", sink, func(s *serving.Server) error {
 			p := b.plan(s, conns)

@@ -162,7 +162,8 @@ func follow(ctx context.Context, s *serving.Server, f filter, most int) ([]time.
 		q.Set("cursor", *page.Next)
 	}
 	if rows < f.least {
-		return nil, fmt.Errorf("%s?%s has %d rows, want %d at least", f.path, q.Encode(), rows, f.least)
+		return nil, fmt.Errorf("%s?%s has %d rows, want %d at least", f.path, q.Encode(),
+			rows, f.least)
 	}
 	return times, nil
 }

@@ -1,6 +1,6 @@
-// Package fill writes large stores: a million effects that wait, ten million callbacks that are done
-// and whose bodies were swept. Through the program itself that would take the better part of an
-// hour, so the rows are written by SQL, into a file that package oncesqlite has made, with its
+// Package fill writes large stores: a million effects that wait, ten million callbacks that are
+// done and whose bodies were swept. Through the program itself that would take the better part of
+// an hour, so the rows are written by SQL, into a file that package oncesqlite has made, with its
 // indexes dropped before and made again after. What goes with the rows is written too: lanes,
 // counters, the segments of the search index.
 //

@@ -90,7 +90,8 @@ func arrival(t *testing.T, n int64) queue.Arrival {
 	body := plan.Body(n)
 	if r.Event == unknown {
 		_, task, _ := plan.Callback(n)
-		body = fmt.Appendf(nil, `{"reqCode":%q,"taskCode":%q,"callbackMethod":"note"}`, r.Key[0], task)
+		body = fmt.Appendf(nil, `{"reqCode":%q,"taskCode":%q,"callbackMethod":"note"}`, r.Key[0],
+			task)
 	}
 	v, err := value.Decode(body, value.Limits{})
 	if err != nil {
@@ -110,7 +111,8 @@ func TestPendingEffectsAreLeasedInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := reopen(t, path)
-	got, err := s.Lease(t.Context(), queue.LeaseRequest{Lane: "effect/wms", Max: 10, For: retention})
+	ask := queue.LeaseRequest{Lane: "effect/wms", Max: 10, For: retention}
+	got, err := s.Lease(t.Context(), ask)
 	if err != nil || len(got.Rows) != 10 {
 		t.Fatalf("leased %d rows, error %v, want 10", len(got.Rows), err)
 	}

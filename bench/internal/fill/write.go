@@ -14,7 +14,8 @@ const retention = 30 * 24 * time.Hour
 
 var columns = []string{"seq", "identity", "kind", "lane", "phase", "attempt", "received_at",
 	"started_at", "finished_at", "sweep_at", "retention", "keep_body", "source", "event", "flow",
-	"task", "order_key", "key", "cause", "error", "dead_cause", "peer", "fingerprint", "meta", "body"}
+	"task", "order_key", "key", "cause", "error", "dead_cause", "peer", "fingerprint", "meta",
+	"body"}
 
 // writer writes rows into a file that nobody else has.
 type writer struct {

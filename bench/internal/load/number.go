@@ -6,8 +6,8 @@ import "fmt"
 // long as the others. It holds 10^15.
 const digits = 15
 
-// Callback returns the parts of request n: its reqCode, taskCode and event. Tasks come in waves: the
-// first event of Wave tasks, then the second of each, and so on.
+// Callback returns the parts of request n: its reqCode, taskCode and event. Tasks come in waves:
+// the first event of Wave tasks, then the second of each, and so on.
 func (p *Plan) Callback(n int64) (req, task, event string) {
 	t, e := p.place(n)
 	return fmt.Sprintf("REQ-%0*d", digits, n), fmt.Sprintf("TASK-%0*d", digits, t), p.Events[e]
@@ -49,8 +49,9 @@ func (p *Plan) templates() []template {
 		one := *p
 		one.Events = p.Events[i : i+1]
 		body := one.Body(0)
-		text := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
-			"Content-Length: %d\r\n\r\n", p.Path, p.Addr, len(body))
+		text := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\n"+
+			"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+			p.Path, p.Addr, len(body))
 		begin := len(text)
 		text = append(text, body...)
 		out[i] = template{text, begin + find(body, "REQ-"), begin + find(body, "TASK-")}

@@ -24,7 +24,8 @@ func TestARequestIsEncodedAsItsBodySays(t *testing.T) {
 	text, id := p.encode(templates, nil, 1024)
 	want := "POST /in/rcs HTTP/1.1\r\nHost: 127.0.0.1:80\r\nContent-Type: application/json\r\n" +
 		"Content-Length: 94\r\n\r\n" +
-		`{"reqCode":"REQ-000000000001024","taskCode":"TASK-000000000000000","callbackMethod":"station"}`
+		`{"reqCode":"REQ-000000000001024","taskCode":"TASK-000000000000000",` +
+		`"callbackMethod":"station"}`
 	if string(text) != want {
 		t.Errorf("encoded\n%q\nwant\n%q", text, want)
 	}

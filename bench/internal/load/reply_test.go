@@ -6,7 +6,8 @@ import (
 )
 
 func TestParseReplyTakesTheFirstWholeReply(t *testing.T) {
-	const whole = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\ncontent-length:  4\r\n\r\nabcd"
+	const whole = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" +
+		"content-length:  4\r\n\r\nabcd"
 	for name, c := range map[string]struct {
 		in   string
 		want reply
@@ -16,7 +17,7 @@ func TestParseReplyTakesTheFirstWholeReply(t *testing.T) {
 		"its body is cut off":  {whole[:len(whole)-1], reply{}},
 		"its head is cut off":  {whole[:40], reply{}},
 		"nothing":              {"", reply{}},
-		"an empty body":        {"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", reply{40, 503, nil}},
+		"an empty body":        {"HTTP/1.1 503 \r\nContent-Length: 0\r\n\r\n", reply{36, 503, nil}},
 		"no text after status": {"HTTP/1.1 204\r\nContent-Length: 0\r\n\r\n", reply{35, 204, nil}},
 	} {
 		got, err := parseReply([]byte(c.in))
@@ -45,15 +46,15 @@ func TestParseReplyRefusesWhatItDoesNotKnow(t *testing.T) {
 }
 
 func TestCheckReplyFindsWrongAnswers(t *testing.T) {
-	want, id := []byte(`{"code":"0"`), []byte("REQ-000000000000007")
+	want, id := []byte(`{"code":"0"`), []byte("REQ-7")
 	for name, c := range map[string]struct {
 		reply reply
 		bad   bool
 	}{
-		"right":         {reply{0, 200, []byte(`{"code":"0","reqCode":"REQ-000000000000007"}`)}, false},
-		"status":        {reply{0, 503, []byte(`{"code":"0","reqCode":"REQ-000000000000007"}`)}, true},
-		"code":          {reply{0, 200, []byte(`{"code":"1","reqCode":"REQ-000000000000007"}`)}, true},
-		"other request": {reply{0, 200, []byte(`{"code":"0","reqCode":"REQ-000000000000008"}`)}, true},
+		"right":         {reply{0, 200, []byte(`{"code":"0","reqCode":"REQ-7"}`)}, false},
+		"status":        {reply{0, 503, []byte(`{"code":"0","reqCode":"REQ-7"}`)}, true},
+		"code":          {reply{0, 200, []byte(`{"code":"1","reqCode":"REQ-7"}`)}, true},
+		"other request": {reply{0, 200, []byte(`{"code":"0","reqCode":"REQ-8"}`)}, true},
 	} {
 		if err := checkReply(c.reply, want, id); (err != nil) != c.bad {
 			t.Errorf("%s: error %v, want one: %v", name, err, c.bad)

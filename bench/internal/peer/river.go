@@ -77,7 +77,9 @@ func (q *riverQueue) open(ctx context.Context) error {
 		return fmt.Errorf("add worker: %w", err)
 	}
 	q.client, err = river.NewClient(driver, &river.Config{
-		Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: riverWorkers}},
+		Queues: map[string]river.QueueConfig{
+			river.QueueDefault: {MaxWorkers: riverWorkers},
+		},
 		FetchCooldown:     riverCooldown,
 		FetchPollInterval: riverPoll,
 		Workers:           workers,

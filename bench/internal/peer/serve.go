@@ -48,7 +48,8 @@ func Serve(ctx context.Context, kind, addr, dir string) error {
 }
 
 // serve serves a handler beside run until ctx ends or one of them fails.
-func serve(ctx context.Context, addr string, h http.Handler, run func(context.Context) error) error {
+func serve(ctx context.Context, addr string, h http.Handler,
+	run func(context.Context) error) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)

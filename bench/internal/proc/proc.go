@@ -1,4 +1,5 @@
-// Package proc starts the processes of a benchmark, waits until they serve, and reads what they use.
+// Package proc starts the processes of a benchmark, waits until they serve, and reads what they
+// use.
 package proc
 
 import (

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// clockTicks is the unit of processor times in /proc: USER_HZ is 100 on every Linux that Go runs on.
+// clockTicks is the unit of processor times in /proc: USER_HZ is 100 on every Linux that Go runs
+// on.
 const clockTicks = 100
 
 // CPU returns the processor time that the process used, with a resolution of 10 ms.

@@ -39,8 +39,8 @@ type Server struct {
 // startTime is how long a server may take until it serves.
 const startTime = 5 * time.Minute
 
-// Serve starts `once serve` on the store in dir, which is made if there is none. sink is the address
-// of the destination; empty: it is down.
+// Serve starts `once serve` on the store in dir, which is made if there is none. sink is the
+// address of the destination; empty: it is down.
 func (p Programs) Serve(ctx context.Context, dir, sink string) (*Server, error) {
 	var addrs [3]string
 	for i := range addrs {
