@@ -145,7 +145,7 @@ func (w *work) busy(taken []blocked) (queue.Settlement, error) {
 	first := taken[0]
 	reason := fmt.Sprintf("%s/%s: %s", first.Kind, first.Name, first.why)
 	if w.plan.Busy.Refuse {
-		return dead(queue.CauseIllegal, "refused: "+reason), nil
+		return dead(queue.CauseBusy, "refused: "+reason), nil
 	}
 	circle, err := w.circle(taken)
 	if err != nil {

@@ -84,6 +84,7 @@ func (e *Engine) ReleaseResource(
 		}
 	}
 	s := d.changes()
+	s.Audit = audited(kind, name, by)
 	if stored(&t) {
 		s.Tasks = []queue.TaskChange{d.byPerson(t, t.State, "release", by)}
 	}
@@ -119,6 +120,7 @@ func (e *Engine) TransferResource(
 	d.wake(queue.Wake{Wait: queue.WaitTask(toFlow, toTask)})
 	d.note("%s/%s is transferred from %s to %s", kind, name, before, owner{toFlow, toTask})
 	s := d.changes()
+	s.Audit = audited(kind, name, by)
 	s.Tasks = []queue.TaskChange{d.byPerson(t, t.State, "transfer", by)}
 	if before == (owner{}) || before == (owner{toFlow, toTask}) {
 		return s, nil
@@ -196,4 +198,9 @@ func (d *draft) byPerson(
 	c := d.taskChange(t, from, event)
 	c.Actor, c.Reason = by.Actor, by.Reason
 	return c
+}
+
+// audited is what is remembered of an action on a resource, also when no task has a history of it.
+func audited(kind, name string, by queue.Action) []queue.AuditEntry {
+	return []queue.AuditEntry{{Target: "resource/" + kind + "/" + name, Action: by}}
 }

@@ -99,7 +99,7 @@ func (s *Store) walk(c *conn, q queue.RowQuery, before int64) (walker, error) {
 	case q.Source != "":
 		v = termOf(q.Source)
 	default:
-		return &seqWalk{c: c, before: before}, nil
+		v = kindTerm(q.Kind)
 	}
 	p, err := newPostings(c, v, before)
 	return termWalk{p}, err
@@ -113,20 +113,6 @@ func (w termWalk) at() (int64, bool, error) {
 }
 
 func (w termWalk) costly() bool { return w.p.probes > maxProbes }
-
-// seqWalk walks all rows.
-type seqWalk struct {
-	c      *conn
-	before int64
-}
-
-func (w *seqWalk) at() (int64, bool, error) {
-	seq, err := w.c.int("SELECT max(seq) FROM rows WHERE seq < ?", w.before)
-	w.before = seq
-	return seq, seq != 0, err
-}
-
-func (w *seqWalk) costly() bool { return false }
 
 // stateWalk merges the parts of the index of work that make up a state.
 type stateWalk struct {

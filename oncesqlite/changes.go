@@ -29,6 +29,11 @@ func (t *txn) applyChanges(set queue.Settlement, row *stored) error {
 			return fmt.Errorf("store effect: %w", err)
 		}
 	}
+	for _, e := range set.Audit {
+		if err := t.record(e.Target, e.Action); err != nil {
+			return err
+		}
+	}
 	for _, w := range set.Wake {
 		if err := t.wake(w, row); err != nil {
 			return err

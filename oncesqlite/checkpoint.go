@@ -32,7 +32,7 @@ func (s *Store) checkpoint() {
 			return
 		case <-tick.C:
 		}
-		if s.walPages.Load() < checkpointPages {
+		if s.walPages.Load() < s.cfg.checkpointPages {
 			continue
 		}
 		if c == nil {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/oncekit/once/queue"
 )
 
 // The search index is written behind the rows, in segments. A segment covers the rows between two
@@ -103,13 +105,13 @@ func (s *Store) indexSegment(ctx context.Context) (bool, error) {
 // segmentEntries collects what a segment has to hold, sorted.
 func segmentEntries(c *conn, done, last int64) ([]entry, error) {
 	var entries []entry
-	err := c.query("SELECT seq, source, event, task, key FROM rows "+
+	err := c.query("SELECT seq, source, event, task, key, kind FROM rows "+
 		"WHERE seq > ? AND seq <= ?", func(r *stmt) error {
 		var parts []string
 		if err := texts(r.text(4), &parts); err != nil {
 			return err
 		}
-		for _, v := range rowTerms(r.text(1), r.text(2), r.text(3), parts) {
+		for _, v := range rowTerms(queue.Kind(r.int(5)), r.text(1), r.text(2), r.text(3), parts) {
 			entries = append(entries, entry{v, r.int(0)})
 		}
 		return nil
@@ -188,7 +190,7 @@ func (t *txn) indexAgain(row *stored) error {
 		return err
 	}
 	var entries []entry
-	for _, v := range rowTerms(row.Source, row.Event, row.Task, row.Key) {
+	for _, v := range rowTerms(row.Kind, row.Source, row.Event, row.Task, row.Key) {
 		entries = append(entries, entry{v, row.Seq})
 	}
 	if segment != 0 {
@@ -221,6 +223,9 @@ func (t *txn) indexChanged(segment, last int64) error {
 
 // sweepTerms removes a part of the oldest segment once none of its rows is left.
 func (t *txn) sweepTerms(limit int) (int, error) {
+	if limit < 1 {
+		return 0, nil
+	}
 	oldest, last := int64(0), int64(0)
 	found, err := t.c.one("SELECT segment, last FROM segments ORDER BY segment LIMIT 1",
 		func(r *stmt) { oldest, last = r.int(0), r.int(1) })

@@ -195,11 +195,3 @@ func (t *txn) accept(row *stored, n int64, c queue.StoredArrival,
 	id := a.Identity.ID()
 	return id, t.c.exec("UPDATE receipts SET accepted = ? WHERE seq = ? AND n = ?", id, row.Seq, n)
 }
-
-// Record keeps an action of a person on something that is no row.
-func (s *Store) Record(ctx context.Context, target string, by queue.Action) error {
-	if by.Actor == "" || by.Reason == "" {
-		return errAction
-	}
-	return s.do(ctx, &op{alone: true, run: func(t *txn) error { return t.record(target, by) }})
-}

@@ -8,6 +8,9 @@ import (
 	"github.com/oncekit/once/queue"
 )
 
+// maxWaiting bounds the waiters of a resource that are counted.
+const maxWaiting = 1000
+
 // Resources returns a page of resources by kind and name, each with the number of its waiters.
 func (s *Store) Resources(ctx context.Context, q queue.ResourceQuery) (queue.ResourcePage, error) {
 	var page queue.ResourcePage
@@ -40,8 +43,8 @@ func (s *Store) Resources(ctx context.Context, q queue.ResourceQuery) (queue.Res
 		}
 		for i := range page.Resources {
 			r := &page.Resources[i]
-			n, err := c.int("SELECT count(*) FROM waits WHERE wait = ?",
-				queue.WaitResource(r.Kind, r.Name))
+			n, err := c.int("SELECT count(*) FROM (SELECT 1 FROM waits WHERE wait = ? LIMIT ?)",
+				queue.WaitResource(r.Kind, r.Name), maxWaiting)
 			if err != nil {
 				return err
 			}

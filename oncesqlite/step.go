@@ -129,7 +129,7 @@ func (t *txn) addWoken(rows []*stored, lane int64, woken []int64) ([]*stored, er
 }
 
 // settleFunc decides on a row and settles it.
-type settleFunc func(row *stored, r queue.StepRequest) (*stored, queue.Settlement, error)
+type settleFunc func(row *stored, r queue.StepRequest) (queue.Settlement, error)
 
 // stepRow works one row, and reports false if an earlier one holds up its key.
 func (t *txn) stepRow(row *stored, r queue.StepRequest, settle settleFunc) (bool, error) {
@@ -141,38 +141,39 @@ func (t *txn) stepRow(row *stored, r queue.StepRequest, settle settleFunc) (bool
 		return false, t.joinLine(row)
 	}
 	t.begin(row)
-	row, set, err := settle(row, r)
+	was := row.Row
+	set, err := settle(row, r)
 	if err != nil {
 		return false, err
 	}
 	if r.Settled != nil {
-		t.after = append(t.after, func() { r.Settled(row.Row, set) })
+		t.after = append(t.after, func() { r.Settled(was, set) })
 	}
 	return true, nil
 }
 
 // settleStep decides on a row and settles it.
-func (t *txn) settleStep(row *stored, r queue.StepRequest) (*stored, queue.Settlement, error) {
+func (t *txn) settleStep(row *stored, r queue.StepRequest) (queue.Settlement, error) {
 	set, err := t.decide(func() (queue.Settlement, error) { return r.Decide(t.view(), row.Row) })
 	if err != nil {
-		return row, set, err
+		return set, err
 	}
 	if set.Commit != nil {
-		return row, set, errors.New("a step can't have a Commit")
+		return set, errors.New("a step can't have a Commit")
 	}
-	return row, set, t.settleRow(row, set)
+	return set, t.settleRow(row, set)
 }
 
 // settleStepAlone does the same in a savepoint of its own. A decision that fails makes the row wait,
 // one that panics makes it a dead letter: asked again it would do the same.
-func (t *txn) settleStepAlone(row *stored, r queue.StepRequest) (*stored, queue.Settlement, error) {
+func (t *txn) settleStepAlone(row *stored, r queue.StepRequest) (queue.Settlement, error) {
 	var set queue.Settlement
 	err := t.savepoint(func() (err error) {
-		_, set, err = t.settleStep(row, r)
+		set, err = t.settleStep(row, r)
 		return err
 	})
 	if err == nil || storeFault(err) {
-		return row, set, err
+		return set, err
 	}
 	t.s.cfg.Logger.Error("a row could not be decided", "callback", row.ID(), "error", err)
 	set = queue.Settlement{State: queue.Pending, RetryIn: stepRetry, Error: err.Error()}
@@ -181,10 +182,10 @@ func (t *txn) settleStepAlone(row *stored, r queue.StepRequest) (*stored, queue.
 		set.State, set.DeadCause = queue.Dead, queue.CausePoison
 	}
 	if row, err = t.rowBy(bySeq, row.Seq); err != nil { // the savepoint undid what row says
-		return nil, set, err
+		return set, err
 	}
 	t.begin(row)
-	return row, set, t.savepoint(func() error { return t.settleRow(row, set) })
+	return set, t.savepoint(func() error { return t.settleRow(row, set) })
 }
 
 // begin counts a try that is taken and settled in one transaction.

@@ -47,6 +47,8 @@ type Config struct {
 
 	// segmentRows is how many rows a segment of the search index covers. Default 4096.
 	segmentRows int64
+	// checkpointPages is the length of the WAL from which it is written back. Default 12000.
+	checkpointPages int64
 }
 
 // Point names a place in the store's work at which tests let a process end.
@@ -83,6 +85,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.segmentRows <= 0 {
 		c.segmentRows = segmentRows
+	}
+	if c.checkpointPages <= 0 {
+		c.checkpointPages = checkpointPages
 	}
 	if c.Probe == nil {
 		c.Probe = func(Point) {}

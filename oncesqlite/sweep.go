@@ -26,7 +26,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 		if err != nil {
 			return err
 		}
-		terms, err := t.sweepTerms(limit)
+		terms, err := t.sweepTerms(limit - rows - tasks)
 		if n = rows + tasks + terms; n > 0 {
 			s.cfg.Probe(PointSweep)
 		}

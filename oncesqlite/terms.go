@@ -3,6 +3,8 @@ package oncesqlite
 import (
 	"encoding/binary"
 	"slices"
+
+	"github.com/oncekit/once/queue"
 )
 
 // term is the hash of something that rows can be found by. Finds are compared with the row itself.
@@ -17,10 +19,14 @@ func termOf(text string) term {
 	return term(h)
 }
 
+// kindTerm is carried by every row of a kind. No text of a message holds a NUL.
+func kindTerm(k queue.Kind) term { return termOf("\x00" + k.String()) }
+
 // rowTerms returns what a row can be found by. Equal texts are one term, whatever they name: a
 // robot's event and task are parts of its key too.
-func rowTerms(source, event, task string, parts []string) []term {
-	out := make([]term, 0, 3+len(parts))
+func rowTerms(k queue.Kind, source, event, task string, parts []string) []term {
+	out := make([]term, 0, 4+len(parts))
+	out = append(out, kindTerm(k))
 	for _, text := range append([]string{source, event, task}, parts...) {
 		if v := termOf(text); text != "" && !slices.Contains(out, v) {
 			out = append(out, v)

@@ -101,6 +101,7 @@ type ResourcePage struct {
 // ResourceStatus is a resource and how many rows wait for it.
 type ResourceStatus struct {
 	Resource
+	// Waiting rows; 1000 stands for that many or more.
 	Waiting int
 }
 
@@ -148,8 +149,6 @@ type Operator interface {
 	Accept(ctx context.Context, id string, n int64, by Action, route func(Row) (Arrival, error)) (string, error)
 	// Acknowledge says of an effect that is held, dead or expired that it happened.
 	Acknowledge(ctx context.Context, id string, by Action, then func(View, Row) Settlement) error
-	// Record keeps an action of a person on something that is no row.
-	Record(ctx context.Context, target string, by Action) error
 }
 
 // Rejecter keeps refused messages in a bounded ring per source.

@@ -38,6 +38,9 @@ type Settlement struct {
 	// Wake names the waits whose parked rows become due: WaitTask or WaitResource texts.
 	Wake []Wake
 
+	// Audit keeps what a person did, with the rest. The times are the store's.
+	Audit []AuditEntry
+
 	// Commit, if set, runs inside the store's transaction before the rest is applied. An error or
 	// a panic undoes the whole settlement and is reported by Settle as a *CommitError.
 	Commit func(ctx context.Context, tx Tx) error

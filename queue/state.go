@@ -98,6 +98,8 @@ const (
 	CauseIllegal Cause = "illegal"
 	// CauseWaited: it waited for its predecessor or a resource longer than its limit.
 	CauseWaited Cause = "waited"
+	// CauseBusy: what it needs belongs to another task, and the flow says not to wait.
+	CauseBusy Cause = "busy"
 	// CauseCircle: its wait would have closed a circle of owners.
 	CauseCircle Cause = "circle"
 )

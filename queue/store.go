@@ -93,7 +93,8 @@ type StepRequest struct {
 	// Overdue returns what a task that stood still too long causes. State and Grant of the
 	// settlement are ignored.
 	Overdue func(View, Task) (Settlement, error)
-	// Settled, if set, is told of each row that was settled, once that is durable.
+	// Settled, if set, is told of each row that was settled, as it was when it was decided on,
+	// once that is durable.
 	Settled func(Row, Settlement)
 }
 

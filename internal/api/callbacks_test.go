@@ -147,8 +147,7 @@ func TestADuplicateIsAReceiptWithoutBody(t *testing.T) {
 	deadline := time.Now().Add(10 * time.Second) // repeats are counted behind their answer
 	for time.Now().Before(deadline) {
 		e.clock.advance(time.Second)
-		by := queue.Action{Actor: "a", Reason: "b"}
-		if err := e.store.Record(t.Context(), "x", by); err != nil {
+		if err := e.store.Ping(t.Context()); err != nil { // the writer looks around
 			t.Fatal(err)
 		}
 		got := e.get("/api/v1/callbacks/" + id).ok()

@@ -107,8 +107,5 @@ func (a *API) changeResource(c *call,
 	if err != nil {
 		return nil, err
 	}
-	if err := a.cfg.Operator.Record(c.ctx, "resource/"+kind+"/"+name, c.by); err != nil {
-		a.log.Error("record an action on a resource", "action", c.by.Name, "error", err)
-	}
 	return resourceOf(&after), nil
 }

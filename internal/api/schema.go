@@ -156,7 +156,7 @@ func enum(tag string) []string {
 			queue.Unauthorized, queue.Unavailable)
 	case "cause":
 		return list("", queue.CauseTransient, queue.CausePermanent, queue.CausePoison,
-			queue.CauseIllegal, queue.CauseWaited, queue.CauseCircle)
+			queue.CauseIllegal, queue.CauseWaited, queue.CauseBusy, queue.CauseCircle)
 	}
 	return nil
 }

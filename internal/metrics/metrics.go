@@ -191,7 +191,8 @@ func foundTaken(row *queue.Row, set *queue.Settlement) bool {
 	if waitsForResource(row.Waits) {
 		return false
 	}
-	return set.State == queue.Dead && set.DeadCause == queue.CauseCircle ||
+	return set.State == queue.Dead &&
+		(set.DeadCause == queue.CauseCircle || set.DeadCause == queue.CauseBusy) ||
 		set.State == queue.Parked && set.Park != nil && waitsForResource(set.Park.Waits)
 }
 

@@ -24,8 +24,6 @@ func operateCases() []Case {
 			"be retried", run: retryWithoutBody},
 		{Name: "Operate/Acknowledge", Promise: "an acknowledged effect is done, with what follows " +
 			"from it in the same transaction", run: acknowledge},
-		{Name: "Operate/Record", Promise: "an action on something that is no row needs who and why",
-			run: record},
 	}
 	for i := range cases {
 		cases[i].needs |= people
@@ -287,14 +285,4 @@ func acknowledge(k *kit) {
 	}
 	k.wantNames("then", k.leaseBy(r).Rows, "lock", "more")
 	k.wantCounts()
-}
-
-func record(k *kit) {
-	o := k.operator()
-	if err := o.Record(k.ctx, "resource/lift/L1", byAnn); err != nil {
-		k.Error(err)
-	}
-	if err := o.Record(k.ctx, "resource/lift/L1", queue.Action{Name: "release"}); err == nil {
-		k.Error("without actor and reason: no error")
-	}
 }
