@@ -32,8 +32,8 @@ const (
 
 // required are the points of which each has to be hit at least once.
 func required() []string {
-	return []string{"commit", "reply", "acknowledged", "taken", "unacknowledged", "sent", "sweep", "working",
-		"committing", "outside"}
+	return []string{"commit", "reply", "acknowledged", "taken", "unacknowledged", "sent", "sweep",
+		"working", "committing", "outside"}
 }
 
 // missed reports whether a point was never hit.
