@@ -14,8 +14,10 @@ const (
 	defaultRetention = 7 * 24 * time.Hour
 	defaultMaxBody   = 1 << 20
 	defaultMaxDepth  = 64
-	highestMaxDepth  = 1000
 )
+
+// MaxDepth is the deepest nesting of a body that a source may let in (max_depth).
+const MaxDepth = 1000
 
 // SourceSettings is what the file says of a source beside what the inbox takes.
 type SourceSettings struct {
@@ -72,7 +74,7 @@ func (r *reader) source(key *node, o *object, taken map[string]*node) {
 		r.add(at, "max_body is above limits.bodies (%s), which all bodies share;"+
 			" expected less", formatSize(r.c.Limits.Bodies))
 	}
-	s.MaxDepth = o.whole("max_depth", defaultMaxDepth, 1, highestMaxDepth)
+	s.MaxDepth = o.whole("max_depth", defaultMaxDepth, 1, MaxDepth)
 	s.ReplaceDead = o.choice("on_conflict", "keep_first", "keep_first", "replace_dead") ==
 		"replace_dead"
 	for _, n := range o.texts("drop_headers", "names of headers") {

@@ -72,9 +72,12 @@ func (s *Server) flowStep() queue.Stepping {
 // settled counts a callback that was decided inside the store's transaction.
 func (s *Server) settled(row queue.Row, set queue.Settlement) { s.metrics.Attempt(row, set, 0) }
 
+// storedLimits are for what the source's own limits let in: as deep as any of them may be.
+var storedLimits = value.Limits{Depth: config.MaxDepth}
+
 // decode makes what a flow sees of a stored callback.
 func decode(row queue.Row) (flow.Message, error) {
-	body, err := value.Decode(row.Body, value.Limits{})
+	body, err := value.Decode(row.Body, storedLimits)
 	if err != nil {
 		return flow.Message{}, fmt.Errorf("decode body: %w", err)
 	}
@@ -97,6 +100,7 @@ func (s *Server) destination(c *config.DestinationConfig) (*outbox.Destination, 
 	if err != nil {
 		return nil, fmt.Errorf("destination %s: %w", c.Name, err)
 	}
+	s.metrics.DestinationPaused(c.Name, false) // shown from the start
 	return &outbox.Destination{
 		Name: c.Name, Sender: sender, Retry: c.Policy.Retry, HoldUnknown: c.Policy.HoldUnknown,
 		Timeout: c.Policy.Timeout, Concurrency: c.Policy.Concurrency, Block: c.Policy.Block,

@@ -55,7 +55,7 @@ func message(row queue.Row) (*inbox.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := value.Decode(row.Body, value.Limits{})
+	body, err := value.Decode(row.Body, storedLimits)
 	if err != nil {
 		return nil, fmt.Errorf("decode body: %w", err)
 	}
