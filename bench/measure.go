@@ -29,6 +29,7 @@ type options struct {
 	quick   bool
 	fresh   bool
 	print   bool
+	format  string
 	once    string
 	dir     string
 	out     string
@@ -53,6 +54,7 @@ func parse(args []string) (options, error) {
 		"its numbers mean little and are kept apart")
 	f.BoolVar(&o.fresh, "fresh", false, "forget the samples of earlier commands first")
 	f.BoolVar(&o.print, "print", false, "measure nothing, print the samples of earlier commands")
+	f.StringVar(&o.format, "format", "text", "of the table: text or markdown")
 	f.StringVar(&o.once, "once", "", "the program to measure; empty: it is built")
 	f.StringVar(&o.dir, "dir", "out/data", "where stores are made; large ones are kept there")
 	f.StringVar(&o.out, "out", "out", "where results are written")
@@ -62,6 +64,9 @@ func parse(args []string) (options, error) {
 	}
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("what is %q? see -help", f.Arg(0))
+	}
+	if o.format != "text" && o.format != "markdown" {
+		return o, fmt.Errorf("no format %q; there are text and markdown", o.format)
 	}
 	if o.quick {
 		quick(&o, f)
@@ -223,7 +228,11 @@ func report(o options, samples string, figures []figure.Figure, args []string) e
 		name, _, _ := strings.Cut(r.ID, ".")
 		return !slices.ContainsFunc(figures, func(f figure.Figure) bool { return f.Name == name })
 	})
-	if err := table.Print(&b, rows, all); err != nil {
+	write := table.Print
+	if o.format == "markdown" {
+		write = table.Markdown
+	}
+	if err := write(&b, rows, all); err != nil {
 		return err
 	}
 	if _, err := io.WriteString(os.Stdout, b.String()); err != nil {

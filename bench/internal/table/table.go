@@ -102,13 +102,40 @@ func Read(path string) ([]Sample, error) {
 	return out, lines.Err()
 }
 
-// Print writes the table of the rows that have samples.
+// Print writes the table of the rows that have samples, for a terminal.
 func Print(w io.Writer, rows []Row, samples []Sample) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(cells ...string) {
+	for _, cells := range lines(rows, samples) {
 		fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t")) // Flush tells errors
 	}
-	line("figure", "target", "median", "spread", "runs", "met")
+	return t.Flush()
+}
+
+// Markdown writes the table for a page of the documentation.
+func Markdown(w io.Writer, rows []Row, samples []Sample) error {
+	var b strings.Builder
+	for i, cells := range lines(rows, samples) {
+		for len(cells) < columns {
+			cells = append(cells, "")
+		}
+		if rest, ok := strings.CutPrefix(cells[0], "  "); ok {
+			cells[0] = "… " + rest
+		}
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+		if i == 0 {
+			fmt.Fprintln(&b, "|---|---|--:|--:|--:|---|")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// columns of the table.
+const columns = 6
+
+// lines are the cells of the table, its head first.
+func lines(rows []Row, samples []Sample) [][]string {
+	out := [][]string{{"figure", "target", "median", "spread", "runs", "met"}}
 	for i := range rows {
 		r := &rows[i]
 		var values []float64
@@ -121,11 +148,11 @@ func Print(w io.Writer, rows []Row, samples []Sample) error {
 			continue
 		}
 		m := Median(values)
-		line(r.Title, cmp.Or(r.target(), "–"), r.format(m),
-			r.format(slices.Min(values))+"–"+r.format(slices.Max(values)),
-			strconv.Itoa(len(values)), r.met(m))
+		out = append(out, []string{r.Title, cmp.Or(r.target(), "–"), r.format(m),
+			r.format(slices.Min(values)) + "–" + r.format(slices.Max(values)),
+			strconv.Itoa(len(values)), r.met(m)})
 	}
-	return t.Flush()
+	return out
 }
 
 // Median returns the median of values; there is at least one.

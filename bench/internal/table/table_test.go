@@ -38,6 +38,17 @@ rate      –                7       7–7        1
 	}
 }
 
+func TestMarkdownHasTheSameCells(t *testing.T) {
+	rows := []Row{{ID: "a", Title: "time, ms", AtMost: 50}, {ID: "b", Title: "  rate, 1/s"}}
+	var b strings.Builder
+	err := Markdown(&b, rows, []Sample{{Row: "a", Value: 7}, {Row: "b", Value: 9}})
+	want := "| figure | target | median | spread | runs | met |\n|---|---|--:|--:|--:|---|\n" +
+		"| time, ms | ≤ 50 | 7 | 7–7 | 1 | yes |\n| … rate, 1/s | – | 9 | 9–9 | 1 |  |\n"
+	if err != nil || b.String() != want {
+		t.Errorf("wrote\n%s\nerror %v, want\n%s", b.String(), err, want)
+	}
+}
+
 func TestNoFileHasNoSamples(t *testing.T) {
 	samples, err := Read(filepath.Join(t.TempDir(), "none"))
 	if err != nil || samples != nil {
