@@ -1,0 +1,321 @@
+package oncesqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ncruces/go-sqlite3/vfs"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/internal/powercut"
+	"github.com/oncekit/once/queue"
+)
+
+const (
+	// cutsEnv is the number of power cuts of a run.
+	cutsEnv = "ONCE_POWERCUTS"
+	// defaultCuts is as many as a quick run has time for.
+	defaultCuts = 40
+	// cutArrivals is how many arrivals one load sends.
+	cutArrivals = 24
+)
+
+// told is what a load was told before the power failed.
+type told struct {
+	mu       sync.Mutex
+	accepted map[string]bool
+	done     map[string]bool // settled or stepped, with an effect
+	stepped  map[string]bool
+}
+
+func (a *told) add(m map[string]bool, name string) {
+	a.mu.Lock()
+	m[name] = true
+	a.mu.Unlock()
+}
+
+// powerLoad works a store until its work is done or the power fails.
+type powerLoad struct {
+	s *Store
+	a told
+}
+
+func newLoad(s *Store) *powerLoad {
+	return &powerLoad{s: s, a: told{accepted: map[string]bool{}, done: map[string]bool{},
+		stepped: map[string]bool{}}}
+}
+
+func (l *powerLoad) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for w := range 3 {
+		wg.Go(func() { l.receive(ctx, w) })
+	}
+	wg.Go(func() { l.work(ctx) })
+	wg.Go(func() { l.step(ctx) })
+	wg.Wait()
+}
+
+// receive sends arrivals of handlers and of a flow, singly and in pairs, and repeats some.
+func (l *powerLoad) receive(ctx context.Context, w int) {
+	for i := range cutArrivals / 3 {
+		a := callback(fmt.Sprint("handled ", w, "/", i))
+		b := callback(fmt.Sprint("flow ", w, "/", i))
+		b.Lane, b.Flow, b.Task, b.OrderKey = "flow", "transport", fmt.Sprint(w), fmt.Sprint(w)
+		calls := [][]queue.Arrival{{a, b}, {a}}
+		if i%2 == 0 {
+			calls = [][]queue.Arrival{{a}, {b}, {b}}
+		}
+		for _, call := range calls {
+			if _, err := l.s.Append(ctx, call); err != nil {
+				return
+			}
+			for _, a := range call {
+				l.a.add(l.a.accepted, string(a.Body))
+			}
+		}
+	}
+}
+
+// work settles rows of the handlers, each with an effect; every fifth try is one that failed.
+func (l *powerLoad) work(ctx context.Context) {
+	for n, idle := 0, 0; idle < 50; {
+		got, err := l.s.Lease(ctx, queue.LeaseRequest{Lane: testLane, Max: 4, For: time.Minute})
+		if err != nil {
+			return
+		}
+		if len(got.Rows) == 0 {
+			idle++
+			continue
+		}
+		sets := make([]queue.Settlement, len(got.Rows))
+		for i, row := range got.Rows {
+			name := string(row.Body)
+			sets[i] = queue.Settlement{Grant: row.Grant(), State: queue.Done,
+				Effects: []queue.Arrival{effectOf(name)}}
+			if n++; n%5 == 0 {
+				sets[i] = queue.Settlement{Grant: row.Grant(), State: queue.Pending, RetryIn: 1}
+			}
+		}
+		for i, err := range l.s.Settle(ctx, sets) {
+			if err != nil {
+				return
+			}
+			if sets[i].State == queue.Done {
+				l.a.add(l.a.done, string(got.Rows[i].Body))
+			}
+		}
+	}
+}
+
+// step moves a task with each row of the flow.
+func (l *powerLoad) step(ctx context.Context) {
+	for idle := 0; idle < 50; {
+		got, err := l.s.Step(ctx, queue.StepRequest{Lane: "flow", Max: 5,
+			Decide: func(v queue.View, r queue.Row) (queue.Settlement, error) {
+				task, err := v.Task(r.Flow, r.Task)
+				if err != nil {
+					return queue.Settlement{}, err
+				}
+				c := queue.TaskChange{Task: task, From: task.State, Event: r.Event}
+				c.Task.State, c.Task.Fields = "moved", map[string]any{"n": task.Version + 1}
+				c.Task.Taken, c.Task.Retention = map[string]queue.Taken{}, time.Hour
+				return queue.Settlement{State: queue.Done, Tasks: []queue.TaskChange{c},
+					Effects: []queue.Arrival{effectOf(string(r.Body))}}, nil
+			},
+			Settled: func(r queue.Row, _ queue.Settlement) { l.a.add(l.a.stepped, string(r.Body)) },
+		})
+		if err != nil {
+			return
+		}
+		if got.Rows == 0 {
+			idle++
+		}
+	}
+}
+
+// cutConfig is a store on the disk that writes its WAL back and its index often.
+func cutConfig(t *testing.T, d *powercut.Disk, synchronous string) Config {
+	return Config{Path: "/once.db", VFS: d.Register(t), Readers: 1, CacheKiB: 512,
+		Synchronous: synchronous, segmentRows: 16, checkpointPages: 8}
+}
+
+// loadUntilCut opens a store on a new disk, loads it, closes it, and returns what it was told before
+// the power failed in the nth operation of the disk.
+func loadUntilCut(t *testing.T, d *powercut.Disk, synchronous string, n int) *powerLoad {
+	if n > 0 {
+		d.CutAfter(n)
+	}
+	cfg := cutConfig(t, d, synchronous)
+	defer vfs.Unregister(walVFSPrefix + cfg.VFS)
+	s, err := Open(t.Context(), cfg)
+	if err != nil {
+		return newLoad(nil) // the cut came that early
+	}
+	l := newLoad(s)
+	l.run(t.Context())
+	closed := s.Close()
+	select {
+	case <-d.Off():
+	default:
+		if closed != nil {
+			t.Errorf("close with power: %v", closed)
+		}
+	}
+	return l
+}
+
+// lost opens what survived, and returns how many of the things that were told are not there.
+func lost(t *testing.T, d *powercut.Disk, l *powerLoad, synchronous string) (missing int, err error) {
+	cfg := cutConfig(t, d, synchronous)
+	defer vfs.Unregister(walVFSPrefix + cfg.VFS)
+	s, err := Open(t.Context(), cfg)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	state := func(k queue.Kind, id once.Identity) queue.State {
+		d, e := s.Row(t.Context(), k, id.ID())
+		if e != nil && !errors.Is(e, once.ErrNotFound) {
+			err = e
+		}
+		return d.Row.State
+	}
+	for name := range l.a.accepted {
+		if state(queue.Callback, identityOf(name)) == "" {
+			missing++
+		}
+	}
+	for _, m := range []map[string]bool{l.a.done, l.a.stepped} {
+		for name := range m {
+			if state(queue.Callback, identityOf(name)) != queue.Done ||
+				state(queue.Effect, identityOf("effect of "+name)) == "" {
+				missing++
+			}
+		}
+	}
+	if err != nil || missing > 0 {
+		return missing, err
+	}
+	checkFile(t, s)
+	whole(t, s)
+	usable(t, s)
+	return 0, nil
+}
+
+// whole proves that settlements are there whole or not at all.
+func whole(t *testing.T, s *Store) {
+	t.Helper()
+	done := scan(t, s, "SELECT count(*) FROM rows WHERE kind = 1 AND phase IS NULL")[0]
+	effects := scan(t, s, "SELECT count(*) FROM rows WHERE kind = 2")[0]
+	moves := scan(t, s, "SELECT coalesce(sum(version), 0) FROM tasks")[0]
+	stepped := scan(t, s, "SELECT count(*) FROM rows WHERE kind = 1 AND phase IS NULL "+
+		"AND flow = 'transport'")[0]
+	lines := scan(t, s, "SELECT count(*) FROM history")[0]
+	if done != effects || moves != stepped || lines != moves {
+		t.Errorf("%d rows are done with %d effects; %d were stepped, %d moves, %d lines of history",
+			done, effects, stepped, moves, lines)
+	}
+	if n := scan(t, s, "SELECT count(*) FROM rows WHERE phase = 3")[0]; n != 0 {
+		t.Errorf("%d rows are in the hands of a process that is gone", n)
+	}
+}
+
+// usable proves that the store goes on where it was: all that is left is worked.
+func usable(t *testing.T, s *Store) {
+	t.Helper()
+	l := newLoad(s)
+	l.work(t.Context())
+	l.step(t.Context())
+	until(t, "all rows to be done", func() bool {
+		l.work(t.Context())
+		return scan(t, s, "SELECT count(*) FROM rows WHERE kind = 1 AND phase IS NOT NULL")[0] == 0
+	})
+	if r := mustAppend(t, s, callback("after the cut"))[0]; r.Outcome != queue.Accepted {
+		t.Errorf("a new arrival: %s", r.Outcome)
+	}
+	whole2 := scan(t, s, "SELECT count(*) FROM rows WHERE kind = 2")[0]
+	if done := scan(t, s, "SELECT count(*) FROM rows WHERE kind = 1 AND phase IS NULL")[0]; done !=
+		whole2 {
+		t.Errorf("%d rows are done with %d effects", done, whole2)
+	}
+}
+
+func cuts(t *testing.T) int {
+	text := os.Getenv(cutsEnv)
+	if text == "" {
+		return defaultCuts
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%q is no number of cuts", cutsEnv, text)
+	}
+	return n
+}
+
+// operations returns how many operations of the disk an undisturbed load takes.
+func operations(t *testing.T, synchronous string) int {
+	d := powercut.NewDisk(0)
+	defer d.Close()
+	l := loadUntilCut(t, d, synchronous, 0)
+	if len(l.a.accepted) != 2*cutArrivals || len(l.a.stepped) != cutArrivals {
+		t.Fatalf("an undisturbed load: %d accepted, %d stepped", len(l.a.accepted),
+			len(l.a.stepped))
+	}
+	return d.Ops()
+}
+
+func TestI08_APowerCutLosesNothingThatWasTold(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	n, early, late, acknowledged := operations(t, "FULL"), 0, 0, 0
+	for range cuts(t) {
+		d := powercut.NewDisk(r.Uint64())
+		at := 1 + r.IntN(n)
+		l := loadUntilCut(t, d, "FULL", at)
+		select {
+		case <-d.Off():
+			if l.s == nil {
+				early++
+			}
+		default:
+			late++
+		}
+		acknowledged += len(l.a.accepted)
+		left := d.Survive()
+		missing, err := lost(t, left, l, "FULL")
+		if err != nil || missing > 0 {
+			t.Errorf("cut in operation %d of %d: %d are missing, %v", at, n, missing, err)
+		}
+		left.Close()
+		d.Close()
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d cuts in up to %d operations: %d while opening, %d after the end; %d arrivals told",
+		cuts(t), n, early, late, acknowledged)
+}
+
+func TestAPowerCutWithoutSyncsLosesSomething(t *testing.T) {
+	n := operations(t, "OFF")
+	for seed := range uint64(40) {
+		d := powercut.NewDisk(seed)
+		l := loadUntilCut(t, d, "OFF", n*3/4)
+		left := d.Survive()
+		missing, err := lost(t, left, l, "OFF")
+		left.Close()
+		d.Close()
+		if missing > 0 || err != nil {
+			return
+		}
+	}
+	t.Error("nothing was lost in 40 power cuts: the simulated disk proves nothing")
+}
