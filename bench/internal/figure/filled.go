@@ -19,7 +19,11 @@ func (b *Bench) filled(ctx context.Context, name string, rows int64,
 	make func(context.Context, string, int64) error) (string, error) {
 	dir := filepath.Join(b.Dir, fmt.Sprintf("%s-%d", name, rows))
 	whole := filepath.Join(dir, "whole")
-	if _, err := os.Stat(whole); err == nil {
+	stamp, err := fill.Stamp(ctx)
+	if err != nil {
+		return "", err
+	}
+	if b, err := os.ReadFile(whole); err == nil && string(b) == stamp {
 		return dir, nil
 	}
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
@@ -31,7 +35,7 @@ func (b *Bench) filled(ctx context.Context, name string, rows int64,
 		return "", err
 	}
 	b.logf("filled in %v", time.Since(begun).Round(time.Second))
-	return dir, os.WriteFile(whole, nil, 0o644)
+	return dir, os.WriteFile(whole, []byte(stamp), 0o644)
 }
 
 // pendingStore is a store with effects that wait for a destination that is down.

@@ -122,3 +122,11 @@ func TestPendingEffectsAreLeasedInOrder(t *testing.T) {
 		}
 	}
 }
+
+func TestTheStampOfTheSameLayoutIsTheSame(t *testing.T) {
+	a, err1 := Stamp(t.Context())
+	b, err2 := Stamp(t.Context())
+	if err1 != nil || err2 != nil || a != b || len(a) != 64 {
+		t.Errorf("%q and %q, errors %v, %v", a, b, err1, err2)
+	}
+}

@@ -53,12 +53,12 @@ func open(path string, at time.Time) (_ *writer, err error) {
 }
 
 func (w *writer) prepare() error {
-	names, err := w.texts("SELECT name FROM sqlite_schema WHERE type = 'index' AND " +
+	names, err := texts(w.db, "SELECT name FROM sqlite_schema WHERE type = 'index' AND "+
 		"tbl_name = 'rows' AND sql IS NOT NULL")
 	if err != nil {
 		return err
 	}
-	w.indexes, err = w.texts("SELECT sql FROM sqlite_schema WHERE type = 'index' AND " +
+	w.indexes, err = texts(w.db, "SELECT sql FROM sqlite_schema WHERE type = 'index' AND "+
 		"tbl_name = 'rows' AND sql IS NOT NULL")
 	if err != nil {
 		return err
@@ -84,8 +84,9 @@ func (w *writer) prepare() error {
 	return err
 }
 
-func (w *writer) texts(query string) (out []string, err error) {
-	q, _, err := w.db.Prepare(query)
+// texts returns the first column of a query.
+func texts(db *sqlite3.Conn, query string) (out []string, err error) {
+	q, _, err := db.Prepare(query)
 	if err != nil {
 		return nil, fmt.Errorf("prepare %.40q: %w", query, err)
 	}
