@@ -31,8 +31,8 @@ type payment struct {
 // bookings books payments into a table beside the callbacks.
 type bookings struct{}
 
-// Work runs without a transaction and may take as long as its timeout allows: look things up, call a
-// service (with c.IdempotencyKey(), so that it can tell a second try from a second payment).
+// Work runs without a transaction and may take as long as its timeout allows: look things up, call
+// a service (with c.IdempotencyKey(), so that it can tell a second try from a second payment).
 func (bookings) Work(_ context.Context, c inbox.Callback) (any, error) {
 	var p payment
 	if err := c.Decode(&p); err != nil {
@@ -44,18 +44,19 @@ func (bookings) Work(_ context.Context, c inbox.Callback) (any, error) {
 	return p, nil
 }
 
-// Commit runs inside the transaction of the store: what it writes and "done" are one step. It has to
-// be short.
+// Commit runs inside the transaction of the store: what it writes and "done" are one step. It has
+// to be short.
 func (bookings) Commit(ctx context.Context, tx queue.Tx, c inbox.Callback, result any) error {
 	p, ok := result.(payment)
 	if !ok {
 		return fmt.Errorf("book payment: Work returned %T", result)
 	}
-	if _, err := tx.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS balances
-		(account TEXT PRIMARY KEY, cents INTEGER NOT NULL, payments INTEGER NOT NULL)`); err != nil {
+	_, err := tx.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS balances
+		(account TEXT PRIMARY KEY, cents INTEGER NOT NULL, payments INTEGER NOT NULL)`)
+	if err != nil {
 		return fmt.Errorf("make table: %w", err)
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO balances VALUES (?1, ?2, 1)
+	_, err = tx.ExecContext(ctx, `INSERT INTO balances VALUES (?1, ?2, 1)
 		ON CONFLICT (account) DO UPDATE SET cents = cents + ?2, payments = payments + 1`,
 		p.Account, p.Cents)
 	if err != nil {

@@ -83,8 +83,8 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "once",
 		Short: "Makes an operation happen once in effect, however often it arrives",
-		Long: "once stores callbacks durably under their unique key, answers at once, and works each\n" +
-			"through a state machine to its effects: exactly as if it had arrived once.",
+		Long: `once stores callbacks durably under their unique key, answers at once, and works each
+through a state machine to its effects: exactly as if it had arrived once.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

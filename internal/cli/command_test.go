@@ -116,7 +116,9 @@ destinations:
 `
 	dir := t.TempDir()
 	file := filepath.Join(dir, write(t, dir, "once.yaml", secrets))
-	for _, args := range [][]string{{"config", "print", file}, {"config", "print", "--config", file}} {
+	for _, args := range [][]string{
+		{"config", "print", file}, {"config", "print", "--config", file},
+	} {
 		status, out, errs := run(args...)
 		if status != 0 || errs != "" {
 			t.Fatalf("status %d: %s", status, errs)

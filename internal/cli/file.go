@@ -131,8 +131,8 @@ func (a *app) backup(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	a.say("copied %s to %s (%d bytes)\nto go back to it: stop the server, put the copy in the place "+
-		"of the store, remove\nthe store's -wal and -shm files, start again",
+	a.say("copied %s to %s (%d bytes)\nto go back to it: stop the server, put the copy in the "+
+		"place of the store, remove\nthe store's -wal and -shm files, start again",
 		shortPath(from), to, info.Size())
 	return nil
 }

@@ -99,8 +99,8 @@ type process struct {
 	admin    string
 }
 
-// start starts a program in a folder. It dies with the test, even if that is killed: the thread that
-// starts it waits for it as well.
+// start starts a program in a folder. It dies with the test, even if that is killed: the thread
+// that starts it waits for it as well.
 func start(t *testing.T, path, dir string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(path, args...), out: &text{}, err: &text{},

@@ -80,7 +80,8 @@ func TestD14_SIGTERMAnswersWhatRunsSettlesWhatIsInHandAndKeepsTheRest(t *testing
 	p.awaitDone(rest + 2)
 	for _, c := range p.callbacks("") {
 		if c.Attempt != 1 || keys(sink)[c.ID] != 1 {
-			t.Errorf("%v: %d attempts, delivered %d times, want 1", c.Key, c.Attempt, keys(sink)[c.ID])
+			t.Errorf("%v: %d attempts, delivered %d times, want 1", c.Key, c.Attempt,
+				keys(sink)[c.ID])
 		}
 	}
 }
@@ -117,8 +118,8 @@ func slowService(t *testing.T, to string, release <-chan struct{}) string {
 	return "http://" + l.Addr().String()
 }
 
-// half sends a request but for its last byte, and returns a function that sends that and returns the
-// status of the answer.
+// half sends a request but for its last byte, and returns a function that sends that and returns
+// the status of the answer.
 func (p *process) half(t *testing.T, path, body string) func() int {
 	t.Helper()
 	u, err := url.Parse(p.url)
@@ -285,7 +286,8 @@ func TestAnAddressThatIsTakenIsTold(t *testing.T) {
 	defer l.Close()
 	p := start(t, program(t, "./cmd/once"), t.TempDir(), "serve", "--listen", l.Addr().String(),
 		"--admin", "127.0.0.1:0")
-	if status := p.status(); status != 1 || !strings.Contains(p.err.String(), "name another address") {
+	if status := p.status(); status != 1 ||
+		!strings.Contains(p.err.String(), "name another address") {
 		t.Errorf("status %d: %s", status, p.err)
 	}
 }
@@ -330,7 +332,8 @@ func TestABackupOfARunningServerHoldsAllThatWasAcknowledged(t *testing.T) {
 	})
 	copied := filepath.Join(t.TempDir(), "copy.db")
 	b := start(t, program(t, "./cmd/once"), dir, "backup", copied, "--config", "once.yaml")
-	if status := b.status(); status != 0 || !strings.Contains(b.out.String(), "copied once.db to "+copied) {
+	if status := b.status(); status != 0 ||
+		!strings.Contains(b.out.String(), "copied once.db to "+copied) {
 		t.Errorf("backup: status %d: %s%s", status, b.out, b.err)
 	}
 	close(stop)
@@ -392,7 +395,9 @@ func TestD17_AStoreThatCantBeWrittenIsUnavailableAndRecoversByItself(t *testing.
 	if err := unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_FSIZE, &old, nil); err != nil {
 		t.Fatal(err)
 	}
-	testserver.Until(t, patience, "it is ready again", func() bool { return p.get("/readyz", nil) == 200 })
+	testserver.Until(t, patience, "it is ready again", func() bool {
+		return p.get("/readyz", nil) == 200
+	})
 	p.mustPost("rcs", `{"reqCode":"F1","taskCode":"T","callbackMethod":"finishFE"}`)
 	testserver.Until(t, patience, "the task went on", func() bool {
 		var task struct{ State string }

@@ -53,9 +53,9 @@ func (a *app) serveCommand() *cobra.Command {
 	c := takes(&cobra.Command{
 		Use:   "serve",
 		Short: "Receive callbacks and work them",
-		Long: "Receive callbacks, answer at once, and work them to their effects.\n" +
-			"Without a file it serves the built-in robot example and prints effects to the console.\n" +
-			"SIGTERM or Ctrl-C ends it in order; a second one ends it at once, and nothing is lost.",
+		Long: `Receive callbacks, answer at once, and work them to their effects.
+Without a file it serves the built-in robot example and prints effects to the console.
+SIGTERM or Ctrl-C ends it in order; a second one ends it at once, and nothing is lost.`,
 		RunE: func(*cobra.Command, []string) error { return a.serve(&f) },
 	}, 0, 0, "")
 	f.add(c, true)
@@ -82,8 +82,8 @@ func (a *app) serve(f *settings) error {
 	return s.Run(ctx)
 }
 
-// signalContext ends at the first SIGTERM or SIGINT. A second one ends the process at once: what was
-// acknowledged is on the disk.
+// signalContext ends at the first SIGTERM or SIGINT. A second one ends the process at once: what
+// was acknowledged is on the disk.
 func signalContext() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)

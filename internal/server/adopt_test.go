@@ -30,21 +30,24 @@ func TestAFileThatForgetsWhatTheStoreHasIsRefusedUntilItSaysWhatHappens(t *testi
 		migrate  string
 		accepted func(*service)
 	}{{
-		name:    "a state is gone",
-		edits:   []string{"to: b,", "to: c,", "from: [b]", "from: [c]"},
-		says:    []string{"no state b any more", "1 task is in it", "flows: {transport: {states: {b: "},
+		name:  "a state is gone",
+		edits: []string{"to: b,", "to: c,", "from: [b]", "from: [c]"},
+		says: []string{"no state b any more", "1 task is in it",
+			"flows: {transport: {states: {b: "},
 		migrate: "flows: {transport: {states: {b: c}}}",
 		accepted: func(s *service) {
 			s.post(200, "rcs", `{"id":"3","task":"T","kind":"end"}`)
 			s.awaitTask("T", "z")
 		},
 	}, {
-		name:    "an event is gone",
-		edits:   []string{"end: {", "stop: {"},
-		says:    []string{"no event end any more", "1 unfinished callback", "events: {end: discard}"},
+		name:  "an event is gone",
+		edits: []string{"end: {", "stop: {"},
+		says: []string{"no event end any more", "1 unfinished callback",
+			"events: {end: discard}"},
 		migrate: "flows: {transport: {events: {end: discard}}}",
 		accepted: func(s *service) {
-			if c := s.callback("key=2"); c.State != "discarded" || !strings.Contains(c.Error, "migrate") {
+			if c := s.callback("key=2"); c.State != "discarded" ||
+				!strings.Contains(c.Error, "migrate") {
 				s.t.Errorf("its callback is %s: %s", c.State, c.Error)
 			}
 		},

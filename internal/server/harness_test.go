@@ -291,8 +291,8 @@ func (s *service) awaitEffects(query string, n int) []effect {
 	return list
 }
 
-// metric returns the value of one line of /metrics, by its name and labels as they are printed; 0 if
-// it isn't there.
+// metric returns the value of one line of /metrics, by its name and labels as they are printed; 0
+// if it isn't there.
 func (s *service) metric(line string) string {
 	s.t.Helper()
 	for _, l := range strings.Split(s.get("/metrics", nil).body, "\n") {

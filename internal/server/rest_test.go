@@ -86,7 +86,9 @@ func TestTheOperatorsListenerAnswersNoPageOfAnotherOrigin(t *testing.T) {
 		if a := s.get(path, nil); a.status != http.StatusOK {
 			t.Errorf("%s without a token on loopback: %d", path, a.status)
 		}
-		for _, h := range [][]string{{"Origin", "http://evil.example"}, {"Sec-Fetch-Site", "cross-site"}} {
+		for _, h := range [][]string{
+			{"Origin", "http://evil.example"}, {"Sec-Fetch-Site", "cross-site"},
+		} {
 			a, err := s.send(http.MethodGet, s.admin+path, "", h...)
 			if err != nil || a.status != http.StatusForbidden {
 				t.Errorf("%s with %v: %v, status %d, want 403", path, h, err, a.status)

@@ -35,7 +35,8 @@ func TestRobotsFiveEventsAsBareTriplesEndInFinished(t *testing.T) {
 		steps = append(steps, h.Event+" "+h.From+">"+h.To)
 	}
 	want := []string{"startFE >running", "station running>at_station",
-		"updateSeq at_station>at_station", "finishFE at_station>unloaded", "finish unloaded>finished"}
+		"updateSeq at_station>at_station", "finishFE at_station>unloaded",
+		"finish unloaded>finished"}
 	if !slices.Equal(steps, want) {
 		t.Errorf("history %v, want %v", steps, want)
 	}
@@ -91,7 +92,8 @@ func TestRobotsEffectsOfATaskGoOutOnceWithTheirIdAndFence(t *testing.T) {
 			t.Fatalf("nothing was heard on %s of %v", topic, heard)
 		}
 		want := map[string]any{"id": e.ID, "task": "T1", "fence": float64(1)}
-		if m.key != e.ID || m.fence != "1" || m.retain || fmt.Sprint(m.payload) != fmt.Sprint(want) {
+		if m.key != e.ID || m.fence != "1" || m.retain ||
+			fmt.Sprint(m.payload) != fmt.Sprint(want) {
 			t.Errorf("on %s: %+v, want key %s and payload %v, not retained", topic, m, e.ID, want)
 		}
 	}
@@ -143,7 +145,8 @@ func TestI10_FiftyEqualCallbacksAtOnceAreOneTransition(t *testing.T) {
 		wg.Wait()
 		for i, a := range answers {
 			if errs[i] != nil || a.status != 200 || a.body != succeeded("R") {
-				t.Fatalf("round %d, answer %d: %v, status %d: %s", round, i, errs[i], a.status, a.body)
+				t.Fatalf("round %d, answer %d: %v, status %d: %s", round, i, errs[i], a.status,
+					a.body)
 			}
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/oncekit/once/queue"
 )
 
-// route says who works a stored callback by today's configuration: a person wants it tried again, or
-// accepted a later content of it.
+// route says who works a stored callback by today's configuration: a person wants it tried again,
+// or accepted a later content of it.
 func (s *Server) route(row queue.Row) (queue.Arrival, error) {
 	src := s.sources[row.Source]
 	if src == nil {
