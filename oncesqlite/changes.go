@@ -83,21 +83,19 @@ func (t *txn) changeTask(c *queue.TaskChange) error {
 		t.count(counterKey{taskCounts, task.Flow, c.From}, -1)
 	}
 	t.count(counterKey{taskCounts, task.Flow, task.State}, 1)
+	if err := t.changed(*task, id); err != nil {
+		return err
+	}
 	return t.addHistory(id, c)
 }
 
 // updateTask returns the task's number; 0: it is not as it was when it was read.
 func (t *txn) updateTask(task *queue.Task, fields, taken []byte, final, sweep int64) (int64, error) {
-	key := taskKey{task.Flow, task.ID}
-	id := t.tasks[key]
-	if id == 0 {
-		var err error
-		if id, err = t.c.int("SELECT id FROM tasks WHERE flow = ? AND task = ?",
-			task.Flow, task.ID); err != nil {
-			return 0, err
-		}
+	_, id, err := t.task(task.Flow, task.ID)
+	if err != nil || id == 0 {
+		return 0, err
 	}
-	err := t.c.exec(updateTask, task.State, string(fields), string(taken), final,
+	err = t.c.exec(updateTask, task.State, string(fields), string(taken), final,
 		micros(task.SinceAt), t.now, nullTime(micros(task.OverdueAt)),
 		task.Retention.Microseconds(), nullTime(sweep), id, task.Version)
 	if err != nil || t.c.raw.Changes() == 0 {
@@ -177,6 +175,9 @@ func (t *txn) changeResource(r *queue.Resource) error {
 // wake makes parked rows due. They keep their entries in waits until they are settled, so that
 // nobody takes their turn.
 func (t *txn) wake(w queue.Wake, cause *stored) error {
+	if t.s.waiting == 0 {
+		return nil
+	}
 	query := "SELECT r.seq, r.lane, r.kind, r.source FROM waits AS w JOIN rows AS r ON r.seq = w.seq " +
 		"WHERE w.wait = ? AND r.phase = 4 AND w.seq <> ? ORDER BY w.seq"
 	except := int64(0)

@@ -41,6 +41,7 @@ const migratePart = 500
 // RenameState gives the tasks in a state that is gone from the flow another one.
 func (s *Store) RenameState(ctx context.Context, flow, from, to string) error {
 	return s.inParts(ctx, func(t *txn) (int64, error) {
+		t.forgetTasks()
 		err := t.c.exec("UPDATE tasks SET state = ?, version = version + 1 WHERE id IN "+
 			"(SELECT id FROM tasks WHERE flow = ? AND state = ? AND gone = 0 LIMIT ?)",
 			to, flow, from, migratePart)

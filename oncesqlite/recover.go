@@ -119,7 +119,7 @@ func (s *Store) recover() error {
 // reload reads what the writer keeps in memory of a file that was just opened.
 func (s *Store) reload() error {
 	for _, load := range []func() error{
-		s.loadLanes, s.loadSeq, s.loadCounts, s.loadLines, s.loadTimersErr,
+		s.loadLanes, s.loadSeq, s.loadCounts, s.loadLines, s.loadWaits, s.loadTimersErr,
 	} {
 		if err := load(); err != nil {
 			return fmt.Errorf("read what is stored: %w", err)
@@ -147,6 +147,12 @@ func (s *Store) loadLanes() error {
 		s.lanes[r.text(1)], s.laneNames[r.int(0)] = r.int(0), r.text(1)
 		return nil
 	})
+}
+
+func (s *Store) loadWaits() (err error) {
+	clear(s.tasks)
+	s.waiting, err = s.w.int("SELECT count(*) FROM waits")
+	return err
 }
 
 func (s *Store) loadLines() error {

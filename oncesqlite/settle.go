@@ -181,6 +181,7 @@ func (t *txn) park(row *stored, set *queue.Settlement) error {
 			w, row.Seq); err != nil {
 			return err
 		}
+		t.addWaiting(t.c.raw.Changes())
 	}
 	until := t.now + set.Park.Limit.Microseconds()
 	row.State, row.Waits, t.timers = queue.Parked, set.Park.Waits, true
@@ -193,6 +194,12 @@ func (t *txn) park(row *stored, set *queue.Settlement) error {
 // waitOwner is an entry in waits by which the parked rows of a task are found.
 func waitOwner(flow, task string) string { return "of/" + flow + "/" + task }
 
+// addWaiting keeps the number of entries in waits: mostly there is none to look for.
+func (t *txn) addWaiting(n int64) {
+	t.s.waiting += n
+	t.onUndo(func() { t.s.waiting -= n })
+}
+
 // endWaits removes what the row waited for.
 func (t *txn) endWaits(row *stored) error {
 	if len(row.Waits) == 0 {
@@ -202,6 +209,7 @@ func (t *txn) endWaits(row *stored) error {
 		if err := t.c.exec("DELETE FROM waits WHERE wait = ? AND seq = ?", w, row.Seq); err != nil {
 			return err
 		}
+		t.addWaiting(-t.c.raw.Changes())
 	}
 	row.Waits = nil
 	return nil

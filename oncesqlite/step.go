@@ -244,6 +244,7 @@ func (t *txn) stepOverdue(r queue.StepRequest, out *queue.Stepped) error {
 		if err != nil {
 			t.s.cfg.Logger.Error("an overdue task could not raise its alarm", "flow", task.Flow,
 				"task", task.ID, "error", err)
+			t.forgetTasks()
 			if err := t.c.exec("UPDATE tasks SET overdue_at = NULL WHERE flow = ? AND task = ?",
 				task.Flow, task.ID); err != nil {
 				return err

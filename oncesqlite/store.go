@@ -125,6 +125,8 @@ type Store struct {
 	busy      map[lineKey]int64 // order keys in somebody's hands, and the row
 	working   map[int64]*lease
 	inLine    map[int64]int // rows in lines, by lane
+	waiting   int64         // entries in waits
+	tasks     taskCache
 	suspects  map[int64]int // lanes whose next rows are stepped singly, and how many
 	damaged   bool          // the connection has to be opened again
 	mended    bool          // it was, and memory and file are not compared yet
@@ -168,7 +170,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		ended: make(chan struct{}),
 		lanes: map[string]int64{}, laneNames: map[int64]string{},
 		busy: map[lineKey]int64{}, working: map[int64]*lease{},
-		inLine: map[int64]int{}, suspects: map[int64]int{},
+		inLine: map[int64]int{}, suspects: map[int64]int{}, tasks: taskCache{},
 		known: newKnown(), readers: make(chan *conn, cfg.Readers),
 	}
 	s.clock.source = cfg.Now

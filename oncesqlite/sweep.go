@@ -107,6 +107,9 @@ func (t *txn) sweepTasks(limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if len(tasks) > 0 {
+		t.forgetTasks()
+	}
 	for _, k := range tasks {
 		if err := t.c.exec("DELETE FROM history WHERE id = ?", k.id); err != nil {
 			return 0, err

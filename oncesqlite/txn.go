@@ -25,8 +25,6 @@ type txn struct {
 	undo, after []func()
 	// rang are lanes in which rows became due.
 	rang map[int64]struct{}
-	// tasks are the numbers of the tasks that were read in this transaction.
-	tasks map[taskKey]int64
 	// woken are rows that were woken in this transaction, in order.
 	woken []int64
 	// timers is true when a next_at was written.
@@ -34,9 +32,6 @@ type txn struct {
 	// tx is the database/sql view of the transaction.
 	tx *sql.Tx
 }
-
-// taskKey names a task.
-type taskKey struct{ flow, id string }
 
 type delta struct {
 	key counterKey

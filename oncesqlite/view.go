@@ -20,10 +20,7 @@ const taskColumns = `id, flow, task, state, version, fields, taken, gone, final,
 
 // Task returns the task, or one with Version 0.
 func (v view) Task(flow, id string) (queue.Task, error) {
-	task, row, err := readTask(v.t.c, flow, id)
-	if row != 0 {
-		v.t.tasks[taskKey{flow, id}] = row
-	}
+	task, _, err := v.t.task(flow, id)
 	return task, err
 }
 
@@ -90,12 +87,18 @@ func (v view) Owned(flow, task string) ([]queue.Resource, error) {
 
 // FirstWaiter returns the earliest row that waits, or was woken and is not yet worked.
 func (v view) FirstWaiter(wait string) (int64, error) {
+	if v.t.s.waiting == 0 {
+		return 0, nil
+	}
 	return v.t.c.int("SELECT min(seq) FROM waits WHERE wait = ?", wait)
 }
 
 // WaitsOf returns the waits of the task's parked rows.
 func (v view) WaitsOf(flow, task string) ([]string, error) {
 	var out []string
+	if v.t.s.waiting == 0 {
+		return nil, nil
+	}
 	err := v.t.c.query("SELECT r.waits FROM waits AS w JOIN rows AS r ON r.seq = w.seq "+
 		"WHERE w.wait = ? AND r.phase = 4 ORDER BY w.seq", func(r *stmt) error {
 		var waits []string

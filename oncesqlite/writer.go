@@ -130,7 +130,7 @@ func (s *Store) transact(batch []*op, extra func(*txn) error) (err error) {
 		s.damaged = true
 		return fmt.Errorf("begin: %w", err)
 	}
-	t := &txn{s: s, c: s.w, now: s.clock.now(), tx: tx, rang: map[int64]struct{}{}, tasks: map[taskKey]int64{}}
+	t := &txn{s: s, c: s.w, now: s.clock.now(), tx: tx, rang: map[int64]struct{}{}}
 	err = t.runAll(batch, extra)
 	if err == nil {
 		err = s.flushCounts(t)
