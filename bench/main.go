@@ -84,5 +84,9 @@ func runServe(ctx context.Context, args []string) error {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	return peer.Serve(ctx, *kind, *addr, *dir)
+	b, err := peer.Open(ctx, *kind, *dir)
+	if err != nil {
+		return err
+	}
+	return peer.Serve(ctx, *addr, b)
 }

@@ -151,7 +151,7 @@ func measure(ctx context.Context, args []string) error {
 	if o.print {
 		return report(o, samples, figures, nil)
 	}
-	b, err := bench(ctx, o)
+	b, err := bench(ctx, o, figures)
 	if err != nil {
 		return err
 	}
@@ -173,22 +173,10 @@ func measure(ctx context.Context, args []string) error {
 }
 
 // bench builds what is measured.
-func bench(ctx context.Context, o options) (*figure.Bench, error) {
+func bench(ctx context.Context, o options, figures []figure.Figure) (*figure.Bench, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	once := o.once
-	if once == "" {
-		if once, err = filepath.Abs(filepath.Join(o.out, "bin", "once")); err != nil {
-			return nil, err
-		}
-		build := exec.CommandContext(ctx, "go", "-C", "..", "build",
-			"-o", once, "./cmd/once")
-		build.Stderr = os.Stderr
-		if err := build.Run(); err != nil {
-			return nil, fmt.Errorf("build once: %w", err)
-		}
 	}
 	dir, err := filepath.Abs(o.dir)
 	if err != nil {
@@ -200,8 +188,32 @@ func bench(ctx context.Context, o options) (*figure.Bench, error) {
 		Remembered: o.rows, Pending: o.rows / 10, Parked: o.rows / 100, Probes: o.probes,
 		Log: os.Stdout,
 	}
-	b.Once, b.Self = once, self
+	b.Self, b.Once = self, o.once
+	if b.Once == "" {
+		if b.Once, err = build(ctx, o.out, "once", "..", "./cmd/once"); err != nil {
+			return nil, err
+		}
+	}
+	if slices.ContainsFunc(figures, func(f figure.Figure) bool { return f.River }) {
+		if b.River, err = build(ctx, o.out, "river", "river", "."); err != nil {
+			return nil, err
+		}
+	}
 	return b, nil
+}
+
+// build builds a program of the module in a folder and returns its path.
+func build(ctx context.Context, out, name, module, pkg string) (string, error) {
+	path, err := filepath.Abs(filepath.Join(out, "bin", name))
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "go", "-C", module, "build", "-o", path, pkg)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("build %s: %w", name, err)
+	}
+	return path, nil
 }
 
 // report prints the table of figures with all samples that there are of them, and writes it to a

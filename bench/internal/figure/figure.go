@@ -43,6 +43,8 @@ type Figure struct {
 	About string
 	// Measure carries out one run.
 	Measure func(context.Context, *Bench) error
+	// River is true for a figure that needs the peer of that name.
+	River bool
 }
 
 // Figures are all figures, in the order of the table.
@@ -52,7 +54,7 @@ func Figures() []Figure {
 		{Name: "intake-64", About: "durable intake on 64 connections", Measure: intake64},
 		{Name: "duplicates", About: "answers to what is known", Measure: duplicates},
 		{Name: "end-to-end", About: "the rate that is worked as it comes in, and river's",
-			Measure: endToEnd},
+			Measure: endToEnd, River: true},
 		{Name: "end-to-end-dead", About: "the same with a destination that is down",
 			Measure: endToEndDead},
 		{Name: "end-to-end-effects", About: "the same with an effect of each callback",

@@ -31,7 +31,7 @@ type job struct {
 
 // openNaive opens a store with a unique index on the three parts of the key.
 func openNaive(ctx context.Context, dir string) (*naive, error) {
-	db, err := openDB(ctx, "sqlite3", filepath.Join(dir, "naive.db"))
+	db, err := OpenDB(ctx, "sqlite3", filepath.Join(dir, "naive.db"))
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +44,9 @@ func openNaive(ctx context.Context, dir string) (*naive, error) {
 	return &naive{db: db, jobs: make(chan job, 4*groupRows)}, nil
 }
 
-// openDB opens a SQLite file with one connection, in WAL mode, each commit flushed.
-func openDB(ctx context.Context, driver, path string) (*sql.DB, error) {
+// OpenDB opens a SQLite file with one connection, in WAL mode, each commit flushed. driver is the name
+// of a driver of database/sql that reads pragmas from the address: ncruces' or modernc's.
+func OpenDB(ctx context.Context, driver, path string) (*sql.DB, error) {
 	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: url.Values{
 		"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)"},
 		"_txlock": {"immediate"},

@@ -4,73 +4,79 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"time"
 )
 
-// Kinds are the servers that Serve knows.
-func Kinds() []string { return []string{"bare", "naive", "river", "sink"} }
+// Kinds are the servers that Open knows.
+func Kinds() []string { return []string{"bare", "naive", "sink"} }
 
-// Serve runs one of the Kinds on an address until ctx ends. dir is where it keeps its files.
-func Serve(ctx context.Context, kind, addr, dir string) error {
-	mux := http.NewServeMux()
-	var accept Accept
-	run := func(ctx context.Context) error {
-		<-ctx.Done()
-		return nil
-	}
+// Backend is what a server does with callbacks.
+type Backend struct {
+	// Handler serves everything; nil: Handler over Accept, beside Metrics.
+	Handler http.Handler
+	// Accept makes a callback durable. Nil: nothing is stored.
+	Accept Accept
+	// Metrics writes numbers in the format of Prometheus. Nil: there are none.
+	Metrics func(io.Writer) error
+	// Run works in the background until its context ends. Nil: nothing is to be done.
+	Run func(context.Context) error
+}
+
+// Open makes the backend of one of the Kinds. dir is where it keeps its files.
+func Open(ctx context.Context, kind, dir string) (Backend, error) {
 	switch kind {
 	case "bare":
+		return Backend{}, nil
 	case "naive":
 		n, err := openNaive(ctx, dir)
 		if err != nil {
-			return err
+			return Backend{}, err
 		}
-		accept, run = n.accept, n.run
-	case "river":
-		q, err := openRiver(ctx, dir)
-		if err != nil {
-			return err
-		}
-		accept, run = q.accept, q.run
-		mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = fmt.Fprintf(w, "river_jobs_backlog %d\nriver_jobs_done %d\n",
-				q.backlog(), q.done.Load())
-		})
+		return Backend{Accept: n.accept, Run: n.run}, nil
 	case "sink":
-		return serve(ctx, addr, &sink{seen: map[string]int{}}, run)
-	default:
-		return fmt.Errorf("no server %q; there are %v", kind, Kinds())
+		return Backend{Handler: &sink{seen: map[string]int{}}}, nil
 	}
-	mux.Handle("/in/rcs", Handler(accept))
-	return serve(ctx, addr, mux, run)
+	return Backend{}, fmt.Errorf("no server %q; there are %v", kind, Kinds())
 }
 
-// serve serves a handler beside run until ctx ends or one of them fails.
-func serve(ctx context.Context, addr string, h http.Handler,
-	run func(context.Context) error) error {
+// Serve serves a backend on an address until ctx ends.
+func Serve(ctx context.Context, addr string, b Backend) error {
+	if b.Handler == nil {
+		mux := http.NewServeMux()
+		mux.Handle("/in/rcs", Handler(b.Accept))
+		if b.Metrics != nil {
+			mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+				_ = b.Metrics(w) // a reader that went away is its own affair
+			})
+		}
+		b.Handler = mux
+	}
+	if b.Run == nil {
+		b.Run = func(ctx context.Context) error {
+			<-ctx.Done()
+			return nil
+		}
+	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: b.Handler, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 2)
-	go func() { failed <- run(ctx) }()
+	go func() { failed <- b.Run(ctx) }()
 	go func() { failed <- server.Serve(l) }()
-	select {
-	case <-ctx.Done():
-		err = nil
-	case err = <-failed:
-		cancel()
-	}
-	if e := server.Close(); err == nil {
-		err = e
-	}
-	if first := <-failed; err == nil && !errors.Is(first, http.ErrServerClosed) {
-		err = first
+	first := <-failed // Run ends with ctx
+	cancel()
+	err = server.Close()
+	for _, e := range []error{first, <-failed} {
+		if err == nil && !errors.Is(e, http.ErrServerClosed) {
+			err = e
+		}
 	}
 	return err
 }

@@ -19,16 +19,16 @@ import (
 //go:embed robots.yaml
 var config []byte
 
-// Programs are the two programs of a benchmark.
+// Programs are the paths of the programs of a benchmark.
 type Programs struct {
-	// Once is the path of the program that is measured, Self that of the benchmark.
-	Once, Self string
+	// Once is the program that is measured, Self the benchmark, River the peer of that name.
+	Once, Self, River string
 }
 
 // Server is a server that was started. Close it.
 type Server struct {
 	*proc.Process
-	// Kind is "once" or one of peer.Kinds.
+	// Kind is "once", "river" or one of peer.Kinds.
 	Kind string
 	// Addr is where callbacks go, Admin where metrics and the API are.
 	Addr, Admin string
@@ -73,8 +73,11 @@ func (p Programs) Peer(ctx context.Context, kind, dir string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Kind: kind, Addr: addr, Admin: addr}
-	return s.start(ctx, nil, func() bool { return proc.Listens(addr) },
-		p.Self, "serve", "-kind", kind, "-addr", addr, "-dir", dir)
+	listens := func() bool { return proc.Listens(addr) }
+	if kind == "river" {
+		return s.start(ctx, nil, listens, p.River, "-addr", addr, "-dir", dir)
+	}
+	return s.start(ctx, nil, listens, p.Self, "serve", "-kind", kind, "-addr", addr, "-dir", dir)
 }
 
 func (s *Server) start(ctx context.Context, env []string, ready func() bool, name string,

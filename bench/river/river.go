@@ -1,4 +1,4 @@
-package peer
+package main
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	"github.com/riverqueue/river/riverdriver/riversqlite"
 	"github.com/riverqueue/river/rivermigrate"
 	_ "modernc.org/sqlite" // registers "sqlite", the library that river's driver is tested with
+
+	"github.com/oncekit/once/bench/internal/peer"
 )
 
 // Settings of river: of those that were tried, the ones with which it is fastest here.
@@ -52,7 +54,7 @@ type riverQueue struct {
 }
 
 func openRiver(ctx context.Context, dir string) (*riverQueue, error) {
-	db, err := openDB(ctx, "sqlite", filepath.Join(dir, "river.db"))
+	db, err := peer.OpenDB(ctx, "sqlite", filepath.Join(dir, "river.db"))
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +92,7 @@ func (q *riverQueue) open(ctx context.Context) error {
 	return nil
 }
 
-func (q *riverQueue) accept(ctx context.Context, c Callback) error {
+func (q *riverQueue) accept(ctx context.Context, c peer.Callback) error {
 	res, err := q.client.Insert(ctx, callbackArgs{c.ReqCode, c.TaskCode, c.Method},
 		&river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}})
 	if err != nil {
