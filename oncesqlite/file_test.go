@@ -79,7 +79,8 @@ func TestCloseTwiceAndUseAfterwards(t *testing.T) {
 	if _, err := s.Rows(t.Context(), queue.RowQuery{Limit: 1}); err == nil {
 		t.Error("rows after close: no error")
 	}
-	if errs := s.Settle(t.Context(), []queue.Settlement{{}}); !errors.Is(errs[0], once.ErrUnavailable) {
+	errs := s.Settle(t.Context(), []queue.Settlement{{}})
+	if !errors.Is(errs[0], once.ErrUnavailable) {
 		t.Errorf("settle after close: %v", errs[0])
 	}
 }

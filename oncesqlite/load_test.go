@@ -115,9 +115,7 @@ func TestCloseAnswersEveryCall(t *testing.T) {
 	wg.Wait() // a call without an answer hangs here
 	s = openAt(t, Config{Path: path})
 	acknowledged.Range(func(name, _ any) bool {
-		if _, err := s.Row(t.Context(), queue.Callback, identityOf(name.(string)).ID()); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		rowOf(t, s, queue.Callback, identityOf(name.(string)))
 		return true
 	})
 	checkFile(t, s)
@@ -165,7 +163,8 @@ func TestABackupWhileWritingIsCompleteAndSound(t *testing.T) {
 				return
 			default:
 			}
-			if _, err := s.Append(t.Context(), []queue.Arrival{callback(fmt.Sprint(i))}); err != nil {
+			_, err := s.Append(t.Context(), []queue.Arrival{callback(fmt.Sprint(i))})
+			if err != nil {
 				t.Errorf("append: %v", err)
 				return
 			}
@@ -191,9 +190,7 @@ func TestABackupWhileWritingIsCompleteAndSound(t *testing.T) {
 	for i, n := range sure {
 		c := openAt(t, Config{Path: filepath.Join(dir, fmt.Sprint("copy", i)), NoCreate: true})
 		for j := range n {
-			if _, err := c.Row(t.Context(), queue.Callback, identityOf(fmt.Sprint(j)).ID()); err != nil {
-				t.Errorf("copy %d: row %d: %v", i, j, err)
-			}
+			rowOf(t, c, queue.Callback, identityOf(fmt.Sprint(j)))
 		}
 		checkFile(t, c)
 	}

@@ -43,23 +43,39 @@ func (a *told) add(m map[string]bool, name string) {
 
 // powerLoad works a store until its work is done or the power fails.
 type powerLoad struct {
-	s *Store
-	a told
+	s    *Store
+	a    told
+	sent chan struct{} // closed when nothing more comes in
 }
 
+// idle counts what was found to be idle since nothing more comes in.
+func (l *powerLoad) idle(n int) int {
+	select {
+	case <-l.sent:
+		return n + 1
+	default:
+		return 0
+	}
+}
+
+// enough idle looks mean that all is worked, also what was to be tried again.
+const enough = 5
+
 func newLoad(s *Store) *powerLoad {
-	return &powerLoad{s: s, a: told{accepted: map[string]bool{}, done: map[string]bool{},
-		stepped: map[string]bool{}}}
+	return &powerLoad{s: s, sent: make(chan struct{}), a: told{accepted: map[string]bool{},
+		done: map[string]bool{}, stepped: map[string]bool{}}}
 }
 
 func (l *powerLoad) run(ctx context.Context) {
-	var wg sync.WaitGroup
+	var senders, workers sync.WaitGroup
 	for w := range 3 {
-		wg.Go(func() { l.receive(ctx, w) })
+		senders.Go(func() { l.receive(ctx, w) })
 	}
-	wg.Go(func() { l.work(ctx) })
-	wg.Go(func() { l.step(ctx) })
-	wg.Wait()
+	workers.Go(func() { l.work(ctx) })
+	workers.Go(func() { l.step(ctx) })
+	senders.Wait()
+	close(l.sent)
+	workers.Wait()
 }
 
 // receive sends arrivals of handlers and of a flow, singly and in pairs, and repeats some.
@@ -85,13 +101,13 @@ func (l *powerLoad) receive(ctx context.Context, w int) {
 
 // work settles rows of the handlers, each with an effect; every fifth try is one that failed.
 func (l *powerLoad) work(ctx context.Context) {
-	for n, idle := 0, 0; idle < 50; {
+	for n, idle := 0, 0; idle < enough; {
 		got, err := l.s.Lease(ctx, queue.LeaseRequest{Lane: testLane, Max: 4, For: time.Minute})
 		if err != nil {
 			return
 		}
 		if len(got.Rows) == 0 {
-			idle++
+			idle = l.idle(idle)
 			continue
 		}
 		sets := make([]queue.Settlement, len(got.Rows))
@@ -116,7 +132,7 @@ func (l *powerLoad) work(ctx context.Context) {
 
 // step moves a task with each row of the flow.
 func (l *powerLoad) step(ctx context.Context) {
-	for idle := 0; idle < 50; {
+	for idle := 0; idle < enough; {
 		got, err := l.s.Step(ctx, queue.StepRequest{Lane: "flow", Max: 5,
 			Decide: func(v queue.View, r queue.Row) (queue.Settlement, error) {
 				task, err := v.Task(r.Flow, r.Task)
@@ -134,8 +150,8 @@ func (l *powerLoad) step(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if got.Rows == 0 {
-			idle++
+		if got.Rows == 0 && !got.More {
+			idle = l.idle(idle)
 		}
 	}
 }
@@ -146,8 +162,8 @@ func cutConfig(t *testing.T, d *powercut.Disk, synchronous string) Config {
 		Synchronous: synchronous, segmentRows: 16, checkpointPages: 8}
 }
 
-// loadUntilCut opens a store on a new disk, loads it, closes it, and returns what it was told before
-// the power failed in the nth operation of the disk.
+// loadUntilCut opens a store on a new disk, loads it, closes it, and returns what it was told
+// before the power failed in the nth operation of the disk.
 func loadUntilCut(t *testing.T, d *powercut.Disk, synchronous string, n int) *powerLoad {
 	if n > 0 {
 		d.CutAfter(n)
@@ -172,7 +188,8 @@ func loadUntilCut(t *testing.T, d *powercut.Disk, synchronous string, n int) *po
 }
 
 // lost opens what survived, and returns how many of the things that were told are not there.
-func lost(t *testing.T, d *powercut.Disk, l *powerLoad, synchronous string) (missing int, err error) {
+func lost(t *testing.T, d *powercut.Disk, l *powerLoad, synchronous string) (missing int,
+	err error) {
 	cfg := cutConfig(t, d, synchronous)
 	defer vfs.Unregister(walVFSPrefix + cfg.VFS)
 	s, err := Open(t.Context(), cfg)
@@ -231,6 +248,7 @@ func whole(t *testing.T, s *Store) {
 func usable(t *testing.T, s *Store) {
 	t.Helper()
 	l := newLoad(s)
+	close(l.sent)
 	l.work(t.Context())
 	l.step(t.Context())
 	until(t, "all rows to be done", func() bool {

@@ -20,12 +20,12 @@ func appendCases() []Case {
 			run: bytesAreKept},
 		{Name: "Append/OrderOfAcceptance", Promise: "Seq rises in the order of acceptance",
 			run: orderOfAcceptance},
-		{Name: "Append/SameContentIsADuplicate", Promise: "the same content under a known identity " +
-			"is a duplicate of that row, and no second row", run: sameContent},
-		{Name: "Append/F02_OtherContentIsAConflict", Promise: "other content under a known identity " +
-			"is a conflict; the first one counts", run: otherContent},
-		{Name: "Append/F10_EveryPathCompares", Promise: "the fingerprint is compared however often " +
-			"the identity was seen before", run: everyPathCompares},
+		{Name: "Append/SameContentIsADuplicate", Promise: "the same content under a known " +
+			"identity is a duplicate of that row, and no second row", run: sameContent},
+		{Name: "Append/F02_OtherContentIsAConflict", Promise: "other content under a known " +
+			"identity is a conflict; the first one counts", run: otherContent},
+		{Name: "Append/F10_EveryPathCompares", Promise: "the fingerprint is compared however " +
+			"often the identity was seen before", run: everyPathCompares},
 		{Name: "Append/RepeatsInOneCall", Promise: "repeats inside one call are told apart like " +
 			"repeats of two calls", run: repeatsInOneCall},
 		{Name: "Append/K03_ManyAtTheSameMoment", Promise: "of 100 equal arrivals at the same " +

@@ -17,10 +17,10 @@ func browseCases() []Case {
 			"exactly the rows that match, latest first", run: everyFilter},
 		{Name: "Browse/FilterOverSweptRows", Promise: "filters find what is left when many rows " +
 			"were swept, and nothing else", run: filterOverSwept},
-		{Name: "Browse/ConcurrentInserts", Promise: "paging while rows come in shows each row that " +
-			"was there at its start once", run: pagingWhileInserting},
-		{Name: "Browse/BadQueries", Promise: "a limit out of bounds, a state of the other kind, or " +
-			"a cursor that no page gave is an error", run: badQueries},
+		{Name: "Browse/ConcurrentInserts", Promise: "paging while rows come in shows each row " +
+			"that was there at its start once", run: pagingWhileInserting},
+		{Name: "Browse/BadQueries", Promise: "a limit out of bounds, a state of the other kind, " +
+			"or a cursor that no page gave is an error", run: badQueries},
 		{Name: "Browse/NotFound", Promise: "an id that is not there, or of the other kind, is " +
 			"ErrNotFound", run: rowNotFound},
 		{Name: "Browse/PagesCarryNoPayload", Promise: "pages leave bodies and meta out",
@@ -181,13 +181,16 @@ func pagingWhileInserting(k *kit) {
 				return
 			default:
 			}
-			if _, err := k.s.Append(k.ctx, []queue.Arrival{arrival(fmt.Sprint("new", i))}); err != nil {
+			one := []queue.Arrival{arrival(fmt.Sprint("new", i))}
+			if _, err := k.s.Append(k.ctx, one); err != nil {
 				k.Errorf("append: %v", err)
 				return
 			}
 		}
 	})
-	for _, q := range []queue.RowQuery{{}, {State: queue.Pending}, {Source: source}, {Event: "finish"}} {
+	for _, q := range []queue.RowQuery{
+		{}, {State: queue.Pending}, {Source: source}, {Event: "finish"},
+	} {
 		q.Kind, q.Limit = queue.Callback, 13
 		seen := map[string]bool{}
 		var last int64 = 1 << 62

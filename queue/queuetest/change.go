@@ -15,8 +15,8 @@ func changeCases() []Case {
 	return []Case{
 		{Name: "Change/TaskIsKept", Promise: "a task is stored with its fields, transitions and " +
 			"times, and its version rises with each change", needs: steps, run: taskIsKept},
-		{Name: "Change/TaskVersions", Promise: "a task changed in between, or created twice, is a " +
-			"conflict and changes nothing", run: taskVersions},
+		{Name: "Change/TaskVersions", Promise: "a task changed in between, or created twice, is " +
+			"a conflict and changes nothing", run: taskVersions},
 		{Name: "Change/ResourceVersions", Promise: "a resource changed in between, or created " +
 			"twice, is a conflict and changes nothing", run: resourceVersions},
 		{Name: "Change/History", Promise: "each change of a task is a line of its history, with " +

@@ -15,7 +15,8 @@ func commitCases() []Case {
 		{Name: "Commit/TogetherWithDone", Promise: "what Commit writes and the row's end commit " +
 			"together", run: commitTogether},
 		{Name: "Commit/ErrorUndoesIt", Promise: "an error of Commit undoes what it wrote and its " +
-			"settlement, is told as a *CommitError, and leaves the neighbours alone", run: commitError},
+			"settlement, is told as a *CommitError, and leaves the neighbours alone",
+			run: commitError},
 		{Name: "Commit/PanicUndoesIt", Promise: "a panic in Commit is a *CommitError, and leaves " +
 			"the neighbours alone", run: commitPanic},
 		{Name: "Commit/ConstraintIsItsOwn", Promise: "a constraint that Commit breaks is its own " +
@@ -25,10 +26,10 @@ func commitCases() []Case {
 		{Name: "Commit/OverItsLimit", Promise: "a Commit over its limit is ended, also in the " +
 			"middle of a write, and leaves the neighbours alone",
 			opts: Options{CommitTimeout: 50 * time.Millisecond}, run: commitLimit},
-		{Name: "Commit/ChangesFailAfterIt", Promise: "what Commit wrote is undone when the rest of " +
-			"its settlement can't be applied", run: commitThenConflict},
-		{Name: "Commit/LeaseIsKept", Promise: "after a failed Commit the owner can settle otherwise",
-			run: commitKeepsLease},
+		{Name: "Commit/ChangesFailAfterIt", Promise: "what Commit wrote is undone when the rest " +
+			"of its settlement can't be applied", run: commitThenConflict},
+		{Name: "Commit/LeaseIsKept", Promise: "after a failed Commit the owner can settle " +
+			"otherwise", run: commitKeepsLease},
 	}
 	for i := range cases {
 		cases[i].needs |= sqlTx
@@ -211,7 +212,8 @@ func commitEnds(k *kit) {
 }
 
 // endless is a number of rows that no limit waits for.
-const endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000000000) "
+const endless = "WITH RECURSIVE n(i) AS " +
+	"(SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000000000) "
 
 func commitLimit(k *kit) {
 	k.table()

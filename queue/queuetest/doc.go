@@ -1,5 +1,5 @@
-// Package queuetest is the conformance suite of the queue's stores: what package queue promises of a
-// store, as tests that any store can run.
+// Package queuetest is the conformance suite of the queue's stores: what package queue promises of
+// a store, as tests that any store can run.
 //
 //	func TestStore(t *testing.T) {
 //		queuetest.Run(t, func(t *testing.T, opts queuetest.Options) queuetest.Harness { … })

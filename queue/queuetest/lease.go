@@ -13,8 +13,8 @@ func leaseCases() []Case {
 			"than asked for, and More tells of the rest", run: inOrder},
 		{Name: "Lease/TakenOnce", Promise: "a row in somebody's hands is not taken again",
 			run: takenOnce},
-		{Name: "Lease/AttemptIsDurableFirst", Promise: "the attempt is counted and visible before " +
-			"the row is worked", run: attemptFirst},
+		{Name: "Lease/AttemptIsDurableFirst", Promise: "the attempt is counted and visible " +
+			"before the row is worked", run: attemptFirst},
 		{Name: "Lease/FencesRise", Promise: "each lease of a row has a higher fence than the one " +
 			"before, over retries, loss and restart", run: fencesRise},
 		{Name: "Lease/LanesAreApart", Promise: "a lease takes rows of its lane alone",
@@ -24,12 +24,12 @@ func leaseCases() []Case {
 			run: exhausted},
 		{Name: "Lease/D02_RetryTimeIsKept", Promise: "a row that failed is due at its time, not " +
 			"before", run: retryTime},
-		{Name: "Lease/D07_SelectedByState", Promise: "an early row that becomes due late is taken, " +
-			"though later ones were taken before", run: byState},
+		{Name: "Lease/D07_SelectedByState", Promise: "an early row that becomes due late is " +
+			"taken, though later ones were taken before", run: byState},
 		{Name: "Lease/BadRequests", Promise: "a lease without a lane, a number or a length is an " +
 			"error", run: badLease},
-		{Name: "Lease/BellRings", Promise: "a commit that makes rows of a lane due rings its bell, " +
-			"and no other", needs: bells, run: bellRings},
+		{Name: "Lease/BellRings", Promise: "a commit that makes rows of a lane due rings its " +
+			"bell, and no other", needs: bells, run: bellRings},
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 
 func lostCases() []Case {
 	return []Case{
-		{Name: "Lost/D08_LeaseEnds", Promise: "a row whose worker says nothing is due again after " +
-			"its lease, with the attempt counted and remembered as lost", run: leaseEnds},
+		{Name: "Lost/D08_LeaseEnds", Promise: "a row whose worker says nothing is due again " +
+			"after its lease, with the attempt counted and remembered as lost", run: leaseEnds},
 		{Name: "Lost/StaleGrantChangesNothing", Promise: "what an owner does after it lost its " +
 			"lease fails with ErrLeaseLost and changes nothing", run: staleGrant},
 		{Name: "Lost/SettledTwice", Promise: "a second settlement under the same grant is refused",
@@ -19,20 +19,20 @@ func lostCases() []Case {
 			run: renewKeeps},
 		{Name: "Lost/RenewIsEach", Promise: "renewing several leases tells of each apart",
 			run: renewEach},
-		{Name: "Lost/D03_PoisonIsADeadLetter", Promise: "a row that lost MaxLost workers in a row " +
-			"is a dead letter with the cause poison, and is not tried again", run: poison},
+		{Name: "Lost/D03_PoisonIsADeadLetter", Promise: "a row that lost MaxLost workers in a " +
+			"row is a dead letter with the cause poison, and is not tried again", run: poison},
 		{Name: "Lost/PoisonByDefault", Promise: "without MaxLost a row is poison after 5 losses",
 			run: poisonDefault},
-		{Name: "Lost/WorkedSingly", Promise: "a row that lost a worker is worked alone in its lane " +
-			"until it is through", run: workedSingly},
+		{Name: "Lost/WorkedSingly", Promise: "a row that lost a worker is worked alone in its " +
+			"lane until it is through", run: workedSingly},
 		{Name: "Lost/EndedTryCountsAnew", Promise: "a try that ends resets the count of losses",
 			run: endedTry},
 		{Name: "Lost/HoldLost", Promise: "with HoldLost a row that lost its worker is held, not " +
 			"tried again", run: holdLost},
-		{Name: "Lost/PoisonBlocks", Promise: "with Block a poison row keeps the later rows of its " +
-			"key waiting", run: poisonBlocks},
-		{Name: "Lost/D14_NotTriedGivesBack", Promise: "NotTried gives the attempt back: the row is " +
-			"due as if it had not been taken", run: notTried},
+		{Name: "Lost/PoisonBlocks", Promise: "with Block a poison row keeps the later rows of " +
+			"its key waiting", run: poisonBlocks},
+		{Name: "Lost/D14_NotTriedGivesBack", Promise: "NotTried gives the attempt back: the row " +
+			"is due as if it had not been taken", run: notTried},
 		{Name: "Lost/NotTriedWaits", Promise: "NotTried with RetryIn makes the row due after the " +
 			"wait, and keeps its place in its key", run: notTriedWaits},
 		{Name: "Lost/D06_OneWinner", Promise: "of two owners, before and after a lost lease, one " +
@@ -82,8 +82,8 @@ func staleGrant(k *kit) {
 	}
 	k.end(row, queue.Settlement{State: queue.Done})
 	k.wantErr("settle after the end", k.settle(late)[0], once.ErrLeaseLost)
-	k.wantErr("settle of no row", k.settle(queue.Settlement{Grant: queue.Grant{Seq: 1 << 40, Fence: 1},
-		State: queue.Done})[0], once.ErrLeaseLost)
+	k.wantErr("settle of no row", k.settle(queue.Settlement{
+		Grant: queue.Grant{Seq: 1 << 40, Fence: 1}, State: queue.Done})[0], once.ErrLeaseLost)
 	k.wantState("x", queue.Done)
 	k.wantCounts()
 }

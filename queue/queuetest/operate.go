@@ -12,18 +12,18 @@ func operateCases() []Case {
 	cases := []Case{
 		{Name: "Operate/EveryStateAndAction", Promise: "an action works in the states that allow " +
 			"it; in any other it is ErrState and changes nothing", run: everyAction},
-		{Name: "Operate/Audit", Promise: "each action is kept with who, why and when; without them " +
-			"it is refused", run: auditKept},
+		{Name: "Operate/Audit", Promise: "each action is kept with who, why and when; without " +
+			"them it is refused", run: auditKept},
 		{Name: "Operate/RefusedLeavesNoTrace", Promise: "a refused action is not kept",
 			run: refusedNoTrace},
-		{Name: "Operate/RetryCountsAnew", Promise: "a retry counts tries and losses anew and keeps " +
-			"the old tries", run: retryAnew},
-		{Name: "Operate/RetryRoutes", Promise: "an unrouted callback is retried on the lane, flow, " +
-			"task and key that today's configuration gives it", run: retryRoutes},
-		{Name: "Operate/RetryWithoutBody", Promise: "an unrouted callback whose payload went can't " +
-			"be retried", run: retryWithoutBody},
-		{Name: "Operate/Acknowledge", Promise: "an acknowledged effect is done, with what follows " +
-			"from it in the same transaction", run: acknowledge},
+		{Name: "Operate/RetryCountsAnew", Promise: "a retry counts tries and losses anew and " +
+			"keeps the old tries", run: retryAnew},
+		{Name: "Operate/RetryRoutes", Promise: "an unrouted callback is retried on the lane, " +
+			"flow, task and key that today's configuration gives it", run: retryRoutes},
+		{Name: "Operate/RetryWithoutBody", Promise: "an unrouted callback whose payload went " +
+			"can't be retried", run: retryWithoutBody},
+		{Name: "Operate/Acknowledge", Promise: "an acknowledged effect is done, with what " +
+			"follows from it in the same transaction", run: acknowledge},
 	}
 	for i := range cases {
 		cases[i].needs |= people
@@ -137,7 +137,9 @@ func contains(list []queue.State, s queue.State) bool {
 func auditKept(k *kit) {
 	o := k.operator()
 	k.dead(arrival("x"), queue.CausePermanent)
-	for _, by := range []queue.Action{{}, {Actor: "ann", Name: "retry"}, {Reason: "why", Name: "retry"}} {
+	for _, by := range []queue.Action{
+		{}, {Actor: "ann", Name: "retry"}, {Reason: "why", Name: "retry"},
+	} {
 		if err := o.Retry(k.ctx, queue.Callback, idOf("x"), by, nil); err == nil {
 			k.Errorf("%+v: no error", by)
 		}
@@ -214,12 +216,15 @@ func retryRoutes(k *kit) {
 	err := o.Retry(k.ctx, queue.Callback, idOf("x"), byAnn,
 		func(queue.Row) (queue.Arrival, error) { return queue.Arrival{}, no })
 	k.wantErr("a route that fails", err, no)
-	err = o.Retry(k.ctx, queue.Callback, idOf("x"), byAnn, func(r queue.Row) (queue.Arrival, error) {
+	retry := func(route func(r queue.Row) (queue.Arrival, error)) error {
+		return o.Retry(k.ctx, queue.Callback, idOf("x"), byAnn, route)
+	}
+	err = retry(func(r queue.Row) (queue.Arrival, error) {
 		return queue.Arrival{State: queue.Unrouted, Lane: r.Lane}, nil
 	})
 	k.wantErr("still declared nowhere", err, once.ErrState)
 	k.wantState("x", queue.Unrouted)
-	err = o.Retry(k.ctx, queue.Callback, idOf("x"), byAnn, func(r queue.Row) (queue.Arrival, error) {
+	err = retry(func(r queue.Row) (queue.Arrival, error) {
 		if string(r.Body) != "x []" || r.Event != "unheard of" {
 			k.Errorf("routed %+v", r)
 		}
@@ -241,7 +246,8 @@ func retryRoutes(k *kit) {
 		q.Kind = queue.Callback
 		k.wantNames("found by its new names", k.all(q), "x")
 	}
-	k.wantNames("by its old event", k.all(queue.RowQuery{Kind: queue.Callback, Event: "unheard of"}))
+	k.wantNames("by its old event",
+		k.all(queue.RowQuery{Kind: queue.Callback, Event: "unheard of"}))
 	k.wantCounts()
 }
 

@@ -11,36 +11,36 @@ func orderCases() []Case {
 	return []Case{
 		{Name: "Order/OneAtATime", Promise: "rows of one order key are worked one at a time, in " +
 			"order; other keys and rows without one beside them", run: oneAtATime},
-		{Name: "Order/D05_KeptOnRetry", Promise: "a row that waits for another try holds up its key " +
-			"and delays no other", run: keptOnRetry},
+		{Name: "Order/D05_KeptOnRetry", Promise: "a row that waits for another try holds up its " +
+			"key and delays no other", run: keptOnRetry},
 		{Name: "Order/KeysOfTwoLanes", Promise: "equal order keys of two lanes don't hold each " +
 			"other up", run: keysOfTwoLanes},
 		{Name: "Order/D04_DeadContinues", Promise: "a dead row without block lets the later rows " +
 			"of its key go on", run: deadContinues},
-		{Name: "Order/DeadBlocks", Promise: "a dead row with block keeps the later rows of its key " +
-			"waiting, across a restart, and no other key", run: deadBlocks},
+		{Name: "Order/DeadBlocks", Promise: "a dead row with block keeps the later rows of its " +
+			"key waiting, across a restart, and no other key", run: deadBlocks},
 		{Name: "Order/HeldBlocks", Promise: "a held row with block keeps the later rows of its " +
 			"key waiting", needs: people, run: heldBlocks},
 		{Name: "Order/BlockEndsWithRetry", Promise: "a retry of the blocking row works it first, " +
 			"then the others in order", needs: people, run: blockRetried},
-		{Name: "Order/BlockEndsWithDiscard", Promise: "discarding the blocking row makes the next " +
-			"one due", needs: people, run: blockDiscarded},
-		{Name: "Order/BlockEndsWithDuplicate", Promise: "a duplicate that revives the blocking row " +
-			"works it before the later ones", run: blockRevived},
+		{Name: "Order/BlockEndsWithDiscard", Promise: "discarding the blocking row makes the " +
+			"next one due", needs: people, run: blockDiscarded},
+		{Name: "Order/BlockEndsWithDuplicate", Promise: "a duplicate that revives the blocking " +
+			"row works it before the later ones", run: blockRevived},
 		{Name: "Order/DiscardInTheMiddle", Promise: "discarding a waiting row lets neither an " +
 			"earlier nor a later one out of order", needs: people, run: discardMiddle},
-		{Name: "Order/RetriedLateGoesBehind", Promise: "a row made due again while a later one of " +
-			"its key is in hand waits for that one", needs: people, run: retriedLate},
-		{Name: "Order/EarlierGoesFirst/NotTried", Promise: "an earlier row that waited for a later " +
-			"one in hand is worked next when that one is given back", run: earlierFirst},
+		{Name: "Order/RetriedLateGoesBehind", Promise: "a row made due again while a later one " +
+			"of its key is in hand waits for that one", needs: people, run: retriedLate},
+		{Name: "Order/EarlierGoesFirst/NotTried", Promise: "an earlier row that waited for a " +
+			"later one in hand is worked next when that one is given back", run: earlierFirst},
 		{Name: "Order/EarlierGoesFirst/Retry", Promise: "… or waits for another try",
 			run: earlierWhileRetry},
 		{Name: "Order/EarlierGoesFirst/Lost", Promise: "… or lost its worker",
 			run: earlierWhileLost},
 		{Name: "Order/EarlierGoesFirst/Blocks", Promise: "… or is held and blocks",
 			run: earlierWhileBlocked},
-		{Name: "Order/LongLines", Promise: "a key with many rows in line is worked in order, while " +
-			"another goes on", run: longLines},
+		{Name: "Order/LongLines", Promise: "a key with many rows in line is worked in order, " +
+			"while another goes on", run: longLines},
 	}
 }
 

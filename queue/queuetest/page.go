@@ -10,14 +10,14 @@ import (
 
 func pageCases() []Case {
 	return []Case{
-		{Name: "Browse/Resources", Promise: "resources are paged by kind and name, of one kind or " +
-			"all, each once", run: resourcePages},
+		{Name: "Browse/Resources", Promise: "resources are paged by kind and name, of one kind " +
+			"or all, each once", run: resourcePages},
 		{Name: "Browse/CountsScanNothing", Promise: "the counters are right after every kind of " +
 			"change, also after a kill", needs: people, run: countsRight},
-		{Name: "Browse/EndedContext", Promise: "a question whose context ended is an error, and the " +
-			"next one is answered", run: browseEnded},
-		{Name: "Reject/Ring", Promise: "of each source the latest refused messages are kept, up to " +
-			"the length of its ring", needs: ring, opts: Options{RejectedPerSource: 10},
+		{Name: "Browse/EndedContext", Promise: "a question whose context ended is an error, and " +
+			"the next one is answered", run: browseEnded},
+		{Name: "Reject/Ring", Promise: "of each source the latest refused messages are kept, up " +
+			"to the length of its ring", needs: ring, opts: Options{RejectedPerSource: 10},
 			run: rejectRing},
 	}
 }

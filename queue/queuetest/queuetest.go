@@ -55,8 +55,8 @@ const (
 	sqlTx
 )
 
-// Run holds a store to every promise, each case on a store of its own. Cases whose optional interface
-// the store lacks are left out.
+// Run holds a store to every promise, each case on a store of its own. Cases whose optional
+// interface the store lacks are left out.
 func Run(t *testing.T, open Open) {
 	var have needs
 	t.Run("interfaces", func(t *testing.T) { have = probe(t, open(t, Options{})) })

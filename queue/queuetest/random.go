@@ -13,8 +13,8 @@ import (
 )
 
 func randomCases() []Case {
-	return []Case{{Name: "Random/AgainstAModel", Promise: "under any sequence of operations, kills " +
-		"included, the store does what a small model in memory does", needs: steps | people,
+	return []Case{{Name: "Random/AgainstAModel", Promise: "under any sequence of operations, " +
+		"kills included, the store does what a small model in memory does", needs: steps | people,
 		run: againstModel}}
 }
 
@@ -284,7 +284,8 @@ func (w *walk) compare() {
 	for _, m := range w.m.rows {
 		got := w.kit.row(m.name)
 		same := got.State == m.state && got.Attempt == m.attempt && got.Lost == m.lost &&
-			got.DeadCause == m.cause && got.Conflicts == m.conflict && got.LimitPassed == m.passed &&
+			got.DeadCause == m.cause && got.Conflicts == m.conflict &&
+			got.LimitPassed == m.passed &&
 			string(got.Body) == fmt.Sprint(m.name, " ", []int{m.version})
 		if !same {
 			w.Errorf("stored %+v\nthe model has %+v", got, *m)

@@ -9,18 +9,18 @@ import (
 
 func repeatCases() []Case {
 	return []Case{
-		{Name: "Repeat/FirstAndLastAreKept", Promise: "of very many arrivals the first and last 20 " +
-			"are kept, and a count of all", run: firstAndLast},
+		{Name: "Repeat/FirstAndLastAreKept", Promise: "of very many arrivals the first and last " +
+			"20 are kept, and a count of all", run: firstAndLast},
 		{Name: "Repeat/ConflictIsKeptWithItsBody", Promise: "a conflict is kept beside the first " +
 			"content, with body, meta, peer and fingerprint", run: conflictIsKept},
-		{Name: "Repeat/ConflictAmongManyIsKept", Promise: "a conflict outlives the trimming of the " +
-			"duplicates around it", run: conflictAmongMany},
-		{Name: "Repeat/I09_DuplicateHidesNoWork", Promise: "a duplicate of unfinished work leaves " +
-			"it due", run: duplicateHidesNothing},
-		{Name: "Repeat/RevivesTransientlyDead", Promise: "a duplicate makes a row due again that is " +
-			"dead by transient failure, with its tries counted anew", run: revives},
-		{Name: "Repeat/RevivesNothingElse", Promise: "a duplicate changes no row in another state " +
-			"or dead for another cause", run: revivesNothingElse},
+		{Name: "Repeat/ConflictAmongManyIsKept", Promise: "a conflict outlives the trimming of " +
+			"the duplicates around it", run: conflictAmongMany},
+		{Name: "Repeat/I09_DuplicateHidesNoWork", Promise: "a duplicate of unfinished work " +
+			"leaves it due", run: duplicateHidesNothing},
+		{Name: "Repeat/RevivesTransientlyDead", Promise: "a duplicate makes a row due again that " +
+			"is dead by transient failure, with its tries counted anew", run: revives},
+		{Name: "Repeat/RevivesNothingElse", Promise: "a duplicate changes no row in another " +
+			"state or dead for another cause", run: revivesNothingElse},
 		{Name: "Repeat/ReplaceDead", Promise: "with replace_dead a conflict takes the place of a " +
 			"dead first one; the first content is kept as the conflict", run: replaceDead},
 		{Name: "Repeat/ReplaceOnlyDead", Promise: "replace_dead replaces no row that is alive, " +
@@ -128,7 +128,8 @@ func revives(k *kit) {
 	k.dead(arrival("x"), queue.CauseTransient)
 	first := k.row("x")
 	r := k.append(arrival("x"))[0]
-	if r.Outcome != queue.Duplicate || !r.Revived || r.State != queue.Pending || r.Seq != first.Seq {
+	if r.Outcome != queue.Duplicate || !r.Revived || r.State != queue.Pending ||
+		r.Seq != first.Seq {
 		k.Fatalf("receipt %+v", r)
 	}
 	got := k.row("x")

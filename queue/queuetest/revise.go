@@ -9,8 +9,8 @@ import (
 
 func reviseCases() []Case {
 	cases := []Case{
-		{Name: "Accept/NewRevision", Promise: "an accepted conflict becomes a revision with an id " +
-			"of its own, worked like any callback", run: newRevision},
+		{Name: "Accept/NewRevision", Promise: "an accepted conflict becomes a revision with an " +
+			"id of its own, worked like any callback", run: newRevision},
 		{Name: "Accept/ItsContentIsKnown", Promise: "the accepted content under the old identity " +
 			"is a duplicate from then on", run: revisionKnown},
 		{Name: "Accept/Refused", Promise: "what is no conflict, was accepted before or is not " +
@@ -52,7 +52,8 @@ func newRevision(k *kit) {
 		if err != nil {
 			k.Fatal(err)
 		}
-		if got.Row.Revision != i+1 || got.Row.State != queue.Pending || got.Row.Cause != idOf("x") ||
+		if got.Row.Revision != i+1 || got.Row.State != queue.Pending ||
+			got.Row.Cause != idOf("x") ||
 			string(got.Row.Body) != []string{"x [3]", "x [2]"}[i] {
 			k.Errorf("revision %+v", got.Row)
 		}

@@ -11,28 +11,28 @@ import (
 
 func settleCases() []Case {
 	return []Case{
-		{Name: "Settle/EveryState", Promise: "each state that a kind may be given is taken, shown " +
-			"and counted", run: everyState},
+		{Name: "Settle/EveryState", Promise: "each state that a kind may be given is taken, " +
+			"shown and counted", run: everyState},
 		{Name: "Settle/BadStates", Promise: "a state that the kind can't be given is refused and " +
 			"changes nothing", run: badStates},
-		{Name: "Settle/NeighboursAreLeftAlone", Promise: "a settlement that can't be applied leaves " +
-			"the others of its batch alone", run: neighbours},
-		{Name: "Settle/RefusedKeepsTheLease", Promise: "after a refused settlement the owner still " +
-			"has its lease and can settle otherwise", run: refusedKeepsLease},
-		{Name: "Settle/EffectsAreDueAtOnce", Promise: "the effects of a settlement are queued with " +
-			"it, due in their lane", run: effectsDue},
+		{Name: "Settle/NeighboursAreLeftAlone", Promise: "a settlement that can't be applied " +
+			"leaves the others of its batch alone", run: neighbours},
+		{Name: "Settle/RefusedKeepsTheLease", Promise: "after a refused settlement the owner " +
+			"still has its lease and can settle otherwise", run: refusedKeepsLease},
+		{Name: "Settle/EffectsAreDueAtOnce", Promise: "the effects of a settlement are queued " +
+			"with it, due in their lane", run: effectsDue},
 		{Name: "Settle/EffectsOnce", Promise: "an effect with a known identity is stored once, " +
 			"however often its cause is settled", run: effectsOnce},
 		{Name: "Settle/BadEffect", Promise: "an effect that can't be stored fails its whole " +
 			"settlement", run: badEffect},
 		{Name: "Settle/EmptyBatch", Promise: "settling and renewing nothing is no error",
 			run: emptyBatch},
-		{Name: "Settle/LatestAttemptsAreKept", Promise: "of very many tries the latest 50 are kept, " +
-			"and the number of all", run: latestAttempts},
-		{Name: "Settle/ThenSeesTheEnd", Promise: "Then runs in the transaction after the row took " +
-			"its state, and what it adds commits together", needs: steps, run: thenRuns},
-		{Name: "Settle/ThenFails", Promise: "a Then whose changes can't be applied, or that panics, " +
-			"undoes the whole settlement", needs: steps, run: thenFails},
+		{Name: "Settle/LatestAttemptsAreKept", Promise: "of very many tries the latest 50 are " +
+			"kept, and the number of all", run: latestAttempts},
+		{Name: "Settle/ThenSeesTheEnd", Promise: "Then runs in the transaction after the row " +
+			"took its state, and what it adds commits together", needs: steps, run: thenRuns},
+		{Name: "Settle/ThenFails", Promise: "a Then whose changes can't be applied, or that " +
+			"panics, undoes the whole settlement", needs: steps, run: thenFails},
 	}
 }
 
@@ -96,8 +96,8 @@ func neighbours(k *kit) {
 		sets[i] = queue.Settlement{Grant: row.Grant(), State: queue.Done,
 			Effects: []queue.Arrival{effect(fmt.Sprint("effect", i))}}
 	}
-	sets[1].Tasks = []queue.TaskChange{{Task: queue.Task{Flow: flow, ID: "T", State: "s", Version: 7},
-		Event: "e"}}
+	sets[1].Tasks = []queue.TaskChange{{
+		Task: queue.Task{Flow: flow, ID: "T", State: "s", Version: 7}, Event: "e"}}
 	errs := k.settle(sets...)
 	if errs[0] != nil || errs[2] != nil {
 		k.Errorf("neighbours: %v, %v", errs[0], errs[2])
@@ -213,7 +213,7 @@ func thenRuns(k *kit) {
 	r.Lane = "effect/plc"
 	row := k.leaseBy(r).Rows[0]
 	var seen queue.State
-	k.end(row, queue.Settlement{State: queue.Done, Then: func(v queue.View, r queue.Row) queue.Settlement {
+	then := func(v queue.View, r queue.Row) queue.Settlement {
 		seen = r.State
 		res, err := v.Resource("station", "S1")
 		if err != nil {
@@ -222,7 +222,8 @@ func thenRuns(k *kit) {
 		res.Fence++
 		return queue.Settlement{Resources: []queue.Resource{res},
 			Effects: []queue.Arrival{effect("next")}}
-	}})
+	}
+	k.end(row, queue.Settlement{State: queue.Done, Then: then})
 	if seen != queue.Done {
 		k.Errorf("Then saw state %s", seen)
 	}

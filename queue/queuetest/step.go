@@ -13,28 +13,28 @@ func stepCases() []Case {
 	cases := []Case{
 		{Name: "Step/InOrder", Promise: "due rows are decided in order and settled in one step, " +
 			"each with its try counted", run: stepOrder},
-		{Name: "Step/Max", Promise: "a step decides no more rows than asked for and says that more " +
-			"are due", run: stepMax},
+		{Name: "Step/Max", Promise: "a step decides no more rows than asked for and says that " +
+			"more are due", run: stepMax},
 		{Name: "Step/DecisionFails", Promise: "a row whose decision fails waits for another try, " +
 			"and its neighbours are settled", run: stepFails},
-		{Name: "Step/DecisionPanics", Promise: "a row whose decision panics becomes a dead letter, " +
-			"and its neighbours are settled", run: stepPanics},
+		{Name: "Step/DecisionPanics", Promise: "a row whose decision panics becomes a dead " +
+			"letter, and its neighbours are settled", run: stepPanics},
 		{Name: "Step/ConflictIsItsOwn", Promise: "a decision that can't be applied makes its row " +
 			"wait, and its neighbours are settled", run: stepConflict},
-		{Name: "Step/SeesWhatCameBefore", Promise: "a decision sees what the rows before it in the " +
-			"same step changed", run: stepSees},
-		{Name: "Step/KeyHeldByRetry", Promise: "a row that waits for another try holds up its key " +
-			"and no other", run: stepHolds},
+		{Name: "Step/SeesWhatCameBefore", Promise: "a decision sees what the rows before it in " +
+			"the same step changed", run: stepSees},
+		{Name: "Step/KeyHeldByRetry", Promise: "a row that waits for another try holds up its " +
+			"key and no other", run: stepHolds},
 		{Name: "Step/Settled", Promise: "Settled is told of every row that was settled, once",
 			run: stepSettled},
 		{Name: "Step/BadRequests", Promise: "a step without a lane, a number or a decision is an " +
 			"error, and so is one whose decision has a Commit", run: badStep},
-		{Name: "Step/K08_AfterAKill", Promise: "after a kill the rows at the head are worked singly, " +
-			"until all are through", run: stepAfterKill},
-		{Name: "Step/D03_PoisonKillsTheProcess", Promise: "a row that kills the process again and " +
-			"again is a dead letter, and the rows behind it are worked", run: stepPoison},
-		{Name: "Transact/AppliesWhole", Promise: "what Transact's function returns is applied whole, " +
-			"an error or a panic of it changes nothing", run: transact},
+		{Name: "Step/K08_AfterAKill", Promise: "after a kill the rows at the head are worked " +
+			"singly, until all are through", run: stepAfterKill},
+		{Name: "Step/D03_PoisonKillsTheProcess", Promise: "a row that kills the process again " +
+			"and again is a dead letter, and the rows behind it are worked", run: stepPoison},
+		{Name: "Transact/AppliesWhole", Promise: "what Transact's function returns is applied " +
+			"whole, an error or a panic of it changes nothing", run: transact},
 	}
 	for i := range cases {
 		cases[i].needs |= steps
@@ -165,7 +165,8 @@ func stepPanics(k *kit) {
 func stepConflict(k *kit) {
 	k.append(ofTask("a", "A"), ofTask("bad", "B"), ofTask("c", "C"))
 	k.stepAll(func(_ queue.View, r queue.Row) (queue.Settlement, error) {
-		set := queue.Settlement{State: queue.Done, Effects: []queue.Arrival{effect("effect " + r.Key[0])}}
+		set := queue.Settlement{State: queue.Done,
+			Effects: []queue.Arrival{effect("effect " + r.Key[0])}}
 		if r.Key[0] == "bad" {
 			set.Tasks = []queue.TaskChange{change("B", "x", "y", 5)}
 		}
@@ -310,8 +311,9 @@ func transact(k *kit) {
 		})
 	}
 	set := queue.Settlement{Tasks: []queue.TaskChange{change("T", "", "a", 0)},
-		Effects: []queue.Arrival{effect("e")}, Wake: []queue.Wake{{Wait: queue.WaitTask(flow, "T")}},
-		State: queue.Dead, Grant: queue.Grant{Seq: 1, Fence: 1}}
+		Effects: []queue.Arrival{effect("e")},
+		Wake:    []queue.Wake{{Wait: queue.WaitTask(flow, "T")}},
+		State:   queue.Dead, Grant: queue.Grant{Seq: 1, Fence: 1}}
 	cause := errors.New("no")
 	k.wantErr("its error", run(func() (queue.Settlement, error) { return set, cause }), cause)
 	if err := run(func() (queue.Settlement, error) { panic("no") }); err == nil {

@@ -11,12 +11,13 @@ import (
 
 func sweepCases() []Case {
 	return []Case{
-		{Name: "Sweep/I21_IdentityOutlivesThePayload", Promise: "after KeepBody the payload goes, " +
-			"and its repeats are still duplicates", run: identityOutlives},
+		{Name: "Sweep/I21_IdentityOutlivesThePayload", Promise: "after KeepBody the payload " +
+			"goes, and its repeats are still duplicates", run: identityOutlives},
 		{Name: "Sweep/CountsFromTheEndOfTheWork", Promise: "retention counts from the end of the " +
 			"work where that is later", run: countsFromEnd},
-		{Name: "Sweep/CountsFromTheLastArrival", Promise: "retention counts from the last arrival " +
-			"where that is later, also one that is not written yet", run: countsFromArrival},
+		{Name: "Sweep/CountsFromTheLastArrival", Promise: "retention counts from the last " +
+			"arrival where that is later, also one that is not written yet",
+			run: countsFromArrival},
 		{Name: "Sweep/ForgottenIsNew", Promise: "after its retention an identity is new again, " +
 			"and nothing is left of the old row", run: forgottenIsNew},
 		{Name: "Sweep/UnfinishedIsNeverSwept", Promise: "pending, running, parked, dead and held " +
@@ -25,8 +26,8 @@ func sweepCases() []Case {
 			"rows go after their retention", run: finishedGoes},
 		{Name: "Sweep/SmallSteps", Promise: "a sweep removes no more than it was asked for, and " +
 			"says so while more is due", run: smallSteps},
-		{Name: "Sweep/NumbersAreNotUsedAgain", Promise: "the number of a swept row is never given " +
-			"to another, also over a restart", run: numbersOnce},
+		{Name: "Sweep/NumbersAreNotUsedAgain", Promise: "the number of a swept row is never " +
+			"given to another, also over a restart", run: numbersOnce},
 		{Name: "Sweep/RevivedKeepsItsRow", Promise: "a row that a person makes due again is not " +
 			"swept by its old plan", needs: people, run: revivedIsKept},
 	}

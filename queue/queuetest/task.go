@@ -15,10 +15,11 @@ func taskCases() []Case {
 			"once for each time it sets", needs: steps, run: overdue},
 		{Name: "Task/OverdueFails", Promise: "an Overdue that fails is not asked for ever, and " +
 			"holds up no other task", needs: steps, run: overdueFails},
-		{Name: "Task/NextOverdue", Promise: "a step tells when the next task will have stood still " +
-			"too long", needs: steps, run: nextOverdue},
+		{Name: "Task/NextOverdue", Promise: "a step tells when the next task will have stood " +
+			"still too long", needs: steps, run: nextOverdue},
 		{Name: "Task/Tombstone", Promise: "a final task is kept for its retention, then as a " +
-			"tombstone with id and state as long again, then forgotten", needs: steps, run: tombstone},
+			"tombstone with id and state as long again, then forgotten",
+			needs: steps, run: tombstone},
 		{Name: "Task/LivingIsNeverSwept", Promise: "a task that is not final stays for ever",
 			run: livingTask},
 	}
@@ -152,7 +153,8 @@ func tombstone(k *kit) {
 }
 
 func livingTask(k *kit) {
-	if err := k.apply(queue.Settlement{Tasks: []queue.TaskChange{change("T", "", "a", 0)}}); err != nil {
+	err := k.apply(queue.Settlement{Tasks: []queue.TaskChange{change("T", "", "a", 0)}})
+	if err != nil {
 		k.Fatal(err)
 	}
 	k.h.Advance(10000 * hour)

@@ -11,20 +11,20 @@ import (
 
 func waitCases() []Case {
 	cases := []Case{
-		{Name: "Wait/LeavesTheLine", Promise: "a parked row holds up nobody, least of all the later " +
-			"rows of its key", run: parkedLeaves},
+		{Name: "Wait/LeavesTheLine", Promise: "a parked row holds up nobody, least of all the " +
+			"later rows of its key", run: parkedLeaves},
 		{Name: "Wait/WokenGoesFirst", Promise: "a woken row is worked in the step that woke it, " +
 			"ahead of later rows", run: wokenFirst},
-		{Name: "Wait/AllOrFirst", Promise: "a wake makes all rows of its wait due, or the earliest " +
-			"alone", run: allOrFirst},
-		{Name: "Wait/AnyOfSeveral", Promise: "a row that waits for several things is woken by any " +
-			"of them, once", run: anyOfSeveral},
-		{Name: "Wait/LimitPassed", Promise: "a row that waited to its limit is due and says so, a " +
-			"woken one doesn't", run: limitPassed},
+		{Name: "Wait/AllOrFirst", Promise: "a wake makes all rows of its wait due, or the " +
+			"earliest alone", run: allOrFirst},
+		{Name: "Wait/AnyOfSeveral", Promise: "a row that waits for several things is woken by " +
+			"any of them, once", run: anyOfSeveral},
+		{Name: "Wait/LimitPassed", Promise: "a row that waited to its limit is due and says so, " +
+			"a woken one doesn't", run: limitPassed},
 		{Name: "Wait/TurnIsKeptUntilWorked", Promise: "FirstWaiter names the earliest row that " +
 			"waits, also while it is woken and not worked", run: turnKept},
-		{Name: "Wait/TurnIsKeptOverAFailure", Promise: "a woken row whose decision fails keeps its " +
-			"turn and its passed limit", run: turnKeptOverFailure},
+		{Name: "Wait/TurnIsKeptOverAFailure", Promise: "a woken row whose decision fails keeps " +
+			"its turn and its passed limit", run: turnKeptOverFailure},
 		{Name: "Wait/TurnPassesOn", Promise: "discarding a woken row gives its turn to the next",
 			needs: people, run: turnPasses},
 		{Name: "Wait/WaitsOfAreParked", Promise: "WaitsOf tells what the task's parked rows wait " +
@@ -35,8 +35,9 @@ func waitCases() []Case {
 			"or waits for another try", run: busy},
 		{Name: "Wait/OverARestart", Promise: "parked rows, their waits and limits outlive a kill",
 			run: waitsOverRestart},
-		{Name: "Wait/RetriedByAPerson", Promise: "a parked row that a person retries is due, keeps " +
-			"its turn until it is worked, and waits no more then", needs: people, run: parkedRetried},
+		{Name: "Wait/RetriedByAPerson", Promise: "a parked row that a person retries is due, " +
+			"keeps its turn until it is worked, and waits no more then",
+			needs: people, run: parkedRetried},
 		{Name: "Wait/Counted", Promise: "a resource tells how many rows wait for it",
 			run: waitersCounted},
 	}
