@@ -130,8 +130,9 @@ const (
 	batch = 256
 	// sampleEvery is the pause between two looks at the backlog.
 	sampleEvery = 100 * time.Millisecond
-	// slowest is the longest 99th percentile of the answers with which a server keeps up.
-	slowest = time.Second
+	// lateShare is the part of the phase that the 99th percentile of the answers may take: what
+	// waits before the door is a backlog too.
+	lateShare = 12
 )
 
 // keepsUp reports whether a server works what comes in at a rate: whether the backlog at the end of
@@ -188,7 +189,7 @@ func (b *Bench) probe(ctx context.Context, w work, s *serving.Server, rate float
 	if got.err != nil {
 		return false, got.err
 	}
-	ok := got.late <= got.early+batch && r.P99 < slowest && r.Unsent == 0
+	ok := got.late <= got.early+batch && r.P99 < max(phase/lateShare, time.Second) && r.Unsent == 0
 	b.logf("%-5s %-10s %6.0f/s for %v: backlog %.0f → %.0f  p99 %v  keeps up: %v", w.kind, w.path,
 		rate, phase, got.early, got.late, short(r.P99), ok)
 	return ok, nil
