@@ -75,8 +75,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Dispatcher takes due rows lane by lane, has them worked, and settles them. One lane never waits for
-// another.
+// Dispatcher takes due rows lane by lane, has them worked, and settles them. One lane never waits
+// for another.
 type Dispatcher struct {
 	store   Store
 	bells   Notifier // nil: lanes are polled
@@ -85,15 +85,17 @@ type Dispatcher struct {
 	steps   []Stepping
 }
 
-// NewDispatcher returns a dispatcher over a store. It returns an error for a worker without a lane or
-// an Attempt, for two that share a lane, and for steps over a store that is no Transactor.
-func NewDispatcher(store Store, workers []Worker, steps []Stepping, cfg Config) (*Dispatcher, error) {
+// NewDispatcher returns a dispatcher over a store. It returns an error for a worker without a lane
+// or an Attempt, for two that share a lane, and for steps over a store that is no Transactor.
+func NewDispatcher(store Store, workers []Worker, steps []Stepping, cfg Config) (*Dispatcher,
+	error) {
 	d := &Dispatcher{store: store, cfg: cfg.withDefaults()}
 	d.bells, _ = store.(Notifier)
 	seen := map[string]bool{}
 	for _, w := range workers {
 		if w.Lane == "" || w.Attempt == nil || seen[w.Lane] {
-			return nil, errors.New("new dispatcher: each worker needs an Attempt and a lane of its own")
+			return nil, errors.New("new dispatcher: each worker needs an Attempt and a lane of " +
+				"its own")
 		}
 		seen[w.Lane] = true
 		d.workers = append(d.workers, w.withDefaults())

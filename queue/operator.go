@@ -87,15 +87,15 @@ type HistoryEntry struct {
 
 // ResourceQuery selects resources.
 type ResourceQuery struct {
-	Kind   string
-	Limit  int
-	Cursor string
+	Kind   string // empty: every kind
+	Limit  int    // 1 to 1000
+	Cursor string // from the page before
 }
 
 // ResourcePage is one page of resources.
 type ResourcePage struct {
 	Resources []ResourceStatus
-	Next      string
+	Next      string // empty: no further page
 }
 
 // ResourceStatus is a resource and how many rows wait for it.
@@ -136,17 +136,19 @@ type RowCount struct {
 // TaskCount names one counter of tasks.
 type TaskCount struct{ Flow, State string }
 
-// Operator is what a person can do to rows. Each action is kept with its actor and reason. An action
-// that the row's state does not allow returns once.ErrState and changes nothing.
+// Operator is what a person can do to rows. Each action is kept with its actor and reason. An
+// action that the row's state does not allow returns once.ErrState and changes nothing.
 type Operator interface {
 	// Retry makes a parked, unrouted, dead or held row due again. For an unrouted callback route
 	// gives the lane, flow, task and order key it has by today's configuration; nil keeps it.
 	Retry(ctx context.Context, k Kind, id string, by Action, route func(Row) (Arrival, error)) error
-	// Discard gives up a row that is not finished and not in anybody's hands. then, if not nil, adds
-	// what follows, as Settlement.Then does.
-	Discard(ctx context.Context, k Kind, id string, by Action, then func(View, Row) Settlement) error
+	// Discard gives up a row that is not finished and not in anybody's hands. then, if not nil,
+	// adds what follows, as Settlement.Then does.
+	Discard(ctx context.Context, k Kind, id string, by Action,
+		then func(View, Row) Settlement) error
 	// Accept makes the nth arrival of a callback, a conflict, a new revision and returns its id.
-	Accept(ctx context.Context, id string, n int64, by Action, route func(Row) (Arrival, error)) (string, error)
+	Accept(ctx context.Context, id string, n int64, by Action,
+		route func(Row) (Arrival, error)) (string, error)
 	// Acknowledge says of an effect that is held, dead or expired that it happened.
 	Acknowledge(ctx context.Context, id string, by Action, then func(View, Row) Settlement) error
 }

@@ -50,7 +50,7 @@ type Row struct {
 
 	ReceivedAt time.Time // when the first arrival was accepted, by the store's clock
 	LastAt     time.Time // when the last arrival came
-	NextAt     time.Time // next try, end of the lease, or limit of the wait; zero: none
+	NextAt     time.Time // next try, or limit of the wait; zero: it waits for no time
 	StartedAt  time.Time // start of the last attempt; zero: never started
 	FinishedAt time.Time // end of the work; zero: not ended
 	ExpiresAt  time.Time // an effect is not sent later than this; zero: no limit
@@ -125,8 +125,10 @@ type Arrival struct {
 // Receipt is what came of one arrival.
 type Receipt struct {
 	Outcome Outcome // Accepted, Duplicate or Conflict
-	// Seq and State of the row that the identity belongs to, as of the answer.
-	Seq   int64
+	// Seq of the row that the identity belongs to.
+	Seq int64
+	// State of that row as of the answer; empty for a duplicate that the store answered without
+	// reading it.
 	State State
 	// Revived is true when the arrival made a dead row due again.
 	Revived bool

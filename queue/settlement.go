@@ -9,7 +9,7 @@ import (
 // Settlement says what came of an attempt and everything that has to become true together with it.
 // A store applies it whole or not at all.
 type Settlement struct {
-	// Grant under which the row was worked. In a Step the store fills it in.
+	// Grant under which the row was worked.
 	Grant Grant
 	// State is the row's new state. Pending means another try after RetryIn.
 	State State
@@ -28,14 +28,12 @@ type Settlement struct {
 	// Park says what a row with State Parked waits for.
 	Park *Park
 
-	// Tasks, Resources, Effects and Wake change together with the row. A task or resource appears
-	// at most once.
+	// Tasks and Resources as they are to be; each appears at most once.
 	Tasks     []TaskChange
 	Resources []Resource
-	Effects   []Arrival
-	// An effect whose identity is known is left as it is. Wakes act after the row's new state.
-	//
-	// Wake names the waits whose parked rows become due: WaitTask or WaitResource texts.
+	// Effects to be queued. One whose identity is known is left as it is.
+	Effects []Arrival
+	// Wake names the waits whose parked rows become due; never the settled row itself.
 	Wake []Wake
 
 	// Audit keeps what a person did, with the rest. The times are the store's.
@@ -59,6 +57,7 @@ type Park struct {
 
 // Wake names a wait and how many of its rows become due.
 type Wake struct {
+	// Wait is a WaitTask or WaitResource text.
 	Wait string
 	// First wakes only the earliest row of the wait; otherwise all of them.
 	First bool
@@ -80,9 +79,13 @@ func (e *CommitError) Error() string { return "commit handler: " + e.Err.Error()
 func (e *CommitError) Unwrap() error { return e.Err }
 
 // Tx is the store's transaction as a handler's Commit sees it. It can't end the transaction. It is
-// valid only until Commit returns and must not be used by several goroutines at once.
+// valid only until Commit returns and must not be used by several goroutines at once. The methods
+// are those of [sql.Tx]; statements that begin or end transactions are refused.
 type Tx interface {
+	// ExecContext runs a statement without a result.
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	// QueryContext runs a query; what is left open of its result is closed when Commit returns.
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	// QueryRowContext runs a query for at most one row.
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }

@@ -71,27 +71,29 @@ type Sweeper interface {
 // Transactor is a store that can decide inside its own transaction, so that taking a row and
 // settling it are one step. Probed once at construction.
 type Transactor interface {
-	// Step takes up to max due rows of the lane in order, lets decide say what becomes of each,
-	// and applies it, each row in its own savepoint. It returns how many rows it settled.
-	// Woken rows are worked ahead of later ones. An error from decide makes the row wait for
-	// another try and undoes nothing of its neighbours.
+	// Step takes up to Max due rows of the lane in order, lets Decide say what becomes of each,
+	// and applies it: all with one flush. Woken rows are worked ahead of later ones. A row whose
+	// Decide or settlement fails waits for another try, one whose Decide panics is a dead letter;
+	// neither undoes anything of its neighbours.
 	Step(ctx context.Context, s StepRequest) (Stepped, error)
-	// Transact runs fn in a transaction and applies the settlement it returns (its Grant, State
-	// and Park are ignored). An error from fn is returned and changes nothing.
+	// Transact runs fn in a transaction and applies the tasks, resources, effects, wakes and audit
+	// of the settlement it returns; the rest of it is ignored. An error from fn is returned and
+	// changes nothing.
 	Transact(ctx context.Context, fn func(View) (Settlement, error)) error
 }
 
 // StepRequest says what a Step works.
 type StepRequest struct {
 	Lane string
-	Max  int
+	// Max rows to settle, at least 1.
+	Max int
 	// MaxLost as in LeaseRequest.
 	MaxLost int
-	// Decide returns what becomes of a row. It is pure: it reads through the view alone, changes
-	// nothing, and may be called again for the same row.
+	// Decide returns what becomes of a row; its Grant is ignored, and a Commit is refused. It is
+	// pure: it reads through the view alone, changes nothing, and may be called again for the same
+	// row.
 	Decide func(View, Row) (Settlement, error)
-	// Overdue returns what a task that stood still too long causes. State and Grant of the
-	// settlement are ignored.
+	// Overdue returns what a task that stood still too long causes, as for Transact. Nil: nothing.
 	Overdue func(View, Task) (Settlement, error)
 	// Settled, if set, is told of each row that was settled, as it was when it was decided on,
 	// once that is durable.
@@ -100,11 +102,12 @@ type StepRequest struct {
 
 // Stepped is what a Step did.
 type Stepped struct {
-	// Rows that were settled, with their new states, for the counters.
+	// Rows is how many rows were settled.
 	Rows int
 	// More is true when further rows are due now.
 	More bool
-	// NextAt as in Leased.
+	// NextAt is when the next task will have stood still too long, of which no Notifier tells;
+	// zero: none waits for that.
 	NextAt time.Time
 }
 

@@ -73,7 +73,7 @@ func (r *Resource) Free() bool { return r.Task == "" && r.Flow == "" && r.Freein
 
 // View reads the store inside one of its transactions. The values are the caller's copies. It is
 // valid only during the call it was handed to and is not safe for concurrent use. Its errors are
-// the store's own; a Decider returns nothing else after one.
+// the store's own: a decision that met one returns it.
 type View interface {
 	// Now is the store's clock.
 	Now() time.Time
