@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,9 +14,13 @@ import (
 )
 
 func randomCases() []Case {
-	return []Case{{Name: "Random/AgainstAModel", Promise: "under any sequence of operations, " +
-		"kills included, the store does what a small model in memory does", needs: steps | people,
-		run: againstModel}}
+	return []Case{
+		{Name: "Random/AgainstAModel", Promise: "under any sequence of operations, kills included, " +
+			"the store does what a small model in memory does", needs: steps | people,
+			run: againstModel},
+		{Name: "Random/Steps", Promise: "each row moves its task once, with its effect, whatever " +
+			"fails, waits or is killed on the way", needs: steps, run: steppedAtRandom},
+	}
 }
 
 // Bounds of the random run. SeedEnv repeats a run by its seed.
@@ -292,4 +297,98 @@ func (w *walk) compare() {
 		}
 	}
 	w.wantCounts()
+}
+
+// steppedAtRandom lets a flow of a few tasks meet failures, waits, conflicts and kills, and holds what
+// came of it against what has to be true of any order of events.
+func steppedAtRandom(k *kit) {
+	seed, err := strconv.ParseUint(os.Getenv(SeedEnv), 10, 64)
+	if err != nil {
+		seed = uint64(time.Now().UnixNano())
+	}
+	r := rand.New(rand.NewPCG(seed, 1))
+	const rows, tasks = 120, 5
+	calm := false
+	fn := func(v queue.View, row queue.Row) (queue.Settlement, error) {
+		task, err := v.Task(flow, row.Task)
+		if err != nil {
+			return queue.Settlement{}, err
+		}
+		n := r.IntN(10)
+		if calm {
+			n = 9
+		}
+		switch n {
+		case 0:
+			return queue.Settlement{}, errors.New("a field is missing")
+		case 1:
+			return park(queue.WaitTask(flow, row.Task)), nil
+		case 2:
+			return queue.Settlement{State: queue.Pending, RetryIn: time.Second}, nil
+		}
+		set := queue.Settlement{State: queue.Done,
+			Effects: []queue.Arrival{effect("effect of " + row.Key[0])},
+			Wake:    []queue.Wake{{Wait: queue.WaitTask(flow, row.Task), First: r.IntN(2) == 0}}}
+		c := queue.TaskChange{Task: task, From: task.State, Event: row.Event, Callback: row.ID()}
+		c.Task.State = fmt.Sprint("after ", task.Version+1)
+		if n == 3 {
+			c.Task.Version++ // as if it had been changed in between
+		}
+		c.Task.Fields = map[string]any{"n": task.Version + 1}
+		c.Task.Taken, c.Task.Retention = map[string]queue.Taken{}, hour
+		if have, ok := task.Fields["n"]; ok && have != any(task.Version) {
+			k.Errorf("task %s at version %d has n = %v", row.Task, task.Version, have)
+		}
+		set.Tasks = []queue.TaskChange{c}
+		return set, nil
+	}
+	for n := range rows {
+		k.append(ofTask(fmt.Sprint("row", n), fmt.Sprint("T", n%tasks)))
+		switch r.IntN(6) {
+		case 0:
+			k.h.Advance(time.Second)
+		case 1, 2:
+			k.step(1+r.IntN(8), fn)
+		}
+		if r.IntN(30) == 0 {
+			k.reopen(r.IntN(2) == 0)
+		}
+	}
+	calm = true
+	for range 5 {
+		k.h.Advance(2 * hour)
+		k.stepAll(fn)
+	}
+	stepped(k, rows, tasks)
+	if k.Failed() {
+		k.Fatalf("repeat with %s=%d", SeedEnv, seed)
+	}
+}
+
+// stepped proves that each row moved its task once.
+func stepped(k *kit, rows, tasks int) {
+	k.Helper()
+	seen := map[string]int{}
+	for n := range tasks {
+		task, lines := k.task(fmt.Sprint("T", n))
+		if int(task.Version) != rows/tasks || len(lines) != rows/tasks ||
+			task.State != fmt.Sprint("after ", rows/tasks) {
+			k.Errorf("task %s: version %d, state %s, %d lines", task.ID, task.Version, task.State,
+				len(lines))
+		}
+		for _, l := range lines {
+			seen[l.Callback]++
+		}
+	}
+	for n := range rows {
+		name := fmt.Sprint("row", n)
+		k.wantState(name, queue.Done)
+		if seen[idOf(name)] != 1 {
+			k.Errorf("%s moved its task %d times", name, seen[idOf(name)])
+		}
+	}
+	if effects := k.all(queue.RowQuery{Kind: queue.Effect, Limit: 500}); len(effects) != rows {
+		k.Errorf("%d effects of %d rows", len(effects), rows)
+	}
+	k.wantCounts()
 }
