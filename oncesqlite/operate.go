@@ -67,7 +67,8 @@ func (s *Store) Retry(ctx context.Context, k queue.Kind, id string, by queue.Act
 		if row.State == queue.Unrouted && t.bodySwept(row) {
 			return fmt.Errorf("its body is not kept any more: %w", once.ErrState)
 		}
-		if row.State == queue.Unrouted && route != nil {
+		handled := k == queue.Callback && row.Flow == "" // its lane may be nobody's by now
+		if route != nil && (row.State == queue.Unrouted || handled && !t.bodySwept(row)) {
 			if err := t.reroute(row, route); err != nil {
 				return err
 			}
@@ -76,7 +77,7 @@ func (s *Store) Retry(ctx context.Context, k queue.Kind, id string, by queue.Act
 	})
 }
 
-// reroute gives an unrouted row the place that it has by today's configuration.
+// reroute gives a row the place that it has by today's configuration.
 func (t *txn) reroute(row *stored, route func(queue.Row) (queue.Arrival, error)) error {
 	a, err := callRoute(row.Row, route)
 	if err != nil {
@@ -85,6 +86,17 @@ func (t *txn) reroute(row *stored, route func(queue.Row) (queue.Arrival, error))
 	if a.State == queue.Unrouted {
 		return fmt.Errorf("nothing is declared for event %q yet: %w", row.Event, once.ErrState)
 	}
+	if id, ok := t.s.lanes[a.Lane]; ok && id == row.lane && row.State != queue.Unrouted {
+		return nil // it keeps its place
+	}
+	if err := t.leaveLine(row); err != nil {
+		return err
+	}
+	return t.place(row, a)
+}
+
+// place gives a row that is in no line the place of an arrival.
+func (t *txn) place(row *stored, a queue.Arrival) (err error) {
 	if row.lane, err = t.lane(a.Lane); err != nil {
 		return err
 	}

@@ -10,30 +10,55 @@ import (
 	"github.com/oncekit/once/queue"
 )
 
+// plan is what is kept of a configuration, to be compared with the next one.
+type plan struct {
+	config.Plan
+	// Lanes are those of the sources that are worked by handlers.
+	Lanes map[string]string `json:"lanes,omitempty"`
+}
+
+func (s *Server) plan() plan {
+	p := plan{Plan: s.cfg.Plan(), Lanes: map[string]string{}}
+	for _, src := range s.cfg.SourceSettings {
+		if src.Handler != nil {
+			p.Lanes[src.Name] = src.Handler.Lane
+		}
+	}
+	return p
+}
+
 // adopt compares the configuration with what the store holds, carries out what the file says under
 // `migrate`, and refuses what it leaves open.
 func (s *Server) adopt(ctx context.Context) error {
-	now := s.cfg.Plan()
+	now := s.plan()
 	saved, err := s.store.Plan(ctx)
 	if err != nil {
 		return err
 	}
 	if saved != nil {
-		var old config.Plan
+		var old plan
 		if err := json.Unmarshal(saved, &old); err != nil {
 			return fmt.Errorf("read what the store was last served with: %w", err)
 		}
-		use, err := s.inUse(ctx, old, now)
+		use, err := s.inUse(ctx, old.Plan, now.Plan)
 		if err != nil {
 			return err
 		}
-		if found := config.ComparePlans(old, now, use, s.cfg.Migrate); len(found) > 0 {
+		found := config.ComparePlans(old.Plan, now.Plan, use, s.cfg.Migrate)
+		orphans, err := s.orphans(ctx, old, now)
+		if err != nil {
+			return err
+		}
+		if found = append(found, orphans...); len(found) > 0 {
 			for i := range found {
 				found[i].File = s.cfg.File
 			}
 			return &config.Error{Problems: found}
 		}
 		if err := s.migrate(ctx, use); err != nil {
+			return fmt.Errorf("migrate the store: %w", err)
+		}
+		if err := s.reroute(ctx, old, now); err != nil {
 			return fmt.Errorf("migrate the store: %w", err)
 		}
 	}
@@ -115,6 +140,9 @@ func (s *Server) migrate(ctx context.Context, use config.InUse) error {
 		}
 		events := m.Events
 		if m.Discard {
+			if err := s.store.DiscardFlow(ctx, flow); err != nil {
+				return err
+			}
 			events = map[string]string{}
 			for event := range use.Events[flow] {
 				events[event] = discard

@@ -19,9 +19,6 @@ import (
 
 // build makes the engine, the destinations and the dispatcher.
 func (s *Server) build() (err error) {
-	for _, src := range s.cfg.Sources {
-		s.sources[src.Name] = src
-	}
 	if s.engine, err = flow.New(s.cfg.Machines, s.cfg.Kinds, decode, flow.Config{}); err != nil {
 		return err
 	}

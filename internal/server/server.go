@@ -72,6 +72,9 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{opts: o, cfg: o.Config, log: o.Logger, sources: map[string]*inbox.Source{}}
+	for _, src := range s.cfg.Sources {
+		s.sources[src.Name] = src
+	}
 	if s.cfg.Gateway != nil {
 		return nil, errors.New("the file has a `gateway`, which this version does not serve yet: " +
 			"remove it, or serve the inbox and the gateway from files of their own")

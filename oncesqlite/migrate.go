@@ -1,0 +1,118 @@
+package oncesqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/oncekit/once/queue"
+)
+
+// DiscardFlow makes tombstones of the tasks of a flow that is gone, and frees at once what they own.
+// Their effects go out all the same. It may be called again after an error.
+func (s *Store) DiscardFlow(ctx context.Context, flow string) error {
+	err := s.inParts(ctx, func(t *txn) (int64, error) { return t.freeOwned(flow) })
+	if err != nil {
+		return fmt.Errorf("free resources of flow %s: %w", flow, err)
+	}
+	err = s.inParts(ctx, func(t *txn) (int64, error) { return t.buryTasks(flow) })
+	if err != nil {
+		return fmt.Errorf("discard tasks of flow %s: %w", flow, err)
+	}
+	return nil
+}
+
+// freeOwned frees a part of what the tasks of a flow own, and wakes who waits for it.
+func (t *txn) freeOwned(flow string) (int64, error) {
+	var owned []string
+	err := t.c.query("SELECT kind, name FROM resources WHERE flow = ? AND task <> '' LIMIT ?",
+		func(r *stmt) error {
+			owned = append(owned, r.text(0), r.text(1))
+			return nil
+		}, flow, migratePart)
+	if err != nil {
+		return 0, err
+	}
+	for i := 0; i < len(owned); i += 2 {
+		kind, name := owned[i], owned[i+1]
+		err := t.c.exec("UPDATE resources SET flow = '', task = '', freeing = 0, since_at = ?, "+
+			"version = version + 1 WHERE kind = ? AND name = ?", t.now, kind, name)
+		if err != nil {
+			return 0, err
+		}
+		w := queue.Wake{Wait: queue.WaitResource(kind, name), First: true}
+		if err := t.wake(w, nil); err != nil {
+			return 0, err
+		}
+	}
+	return int64(len(owned)), nil
+}
+
+// buryTasks makes tombstones of a part of the tasks of a flow.
+func (t *txn) buryTasks(flow string) (int64, error) {
+	t.forgetTasks()
+	counts := map[string]int64{}
+	var n int64
+	err := t.c.query("UPDATE tasks SET gone = 1, final = 1, fields = NULL, taken = NULL, "+
+		"overdue_at = NULL, updated_at = ?1, sweep_at = ?1 + retention WHERE id IN "+
+		"(SELECT id FROM tasks WHERE flow = ?2 AND gone = 0 LIMIT ?3) RETURNING state",
+		func(r *stmt) error {
+			counts[r.text(0)]--
+			n++
+			return nil
+		}, t.now, flow, migratePart)
+	for state, by := range counts {
+		t.count(counterKey{taskCounts, flow, state}, by)
+	}
+	return n, err
+}
+
+// RerouteSource gives the callbacks of a source that are pending in a lane of handlers which nobody
+// works any more the place that route gives them, in the order of their acceptance. It may be called
+// again after an error.
+func (s *Store) RerouteSource(ctx context.Context, source, lane string,
+	route func(queue.Row) (queue.Arrival, error)) error {
+	query := "SELECT " + rowColumns + " FROM rows WHERE phase BETWEEN 0 AND 2 AND kind = ? AND " +
+		"source = ? AND lane = (SELECT id FROM lanes WHERE name = ?) ORDER BY seq LIMIT ?"
+	err := s.inParts(ctx, func(t *txn) (int64, error) {
+		var rows []*stored
+		err := t.c.query(query, func(r *stmt) error {
+			row, err := scanRow(r, true)
+			rows = append(rows, row)
+			return err
+		}, int64(queue.Callback), source, lane, migratePart)
+		if err != nil {
+			return 0, err
+		}
+		for _, row := range rows {
+			if err := t.moveLane(row, lane, route); err != nil {
+				return 0, err
+			}
+		}
+		return int64(len(rows)), nil
+	})
+	if err != nil {
+		return fmt.Errorf("move callbacks of source %s: %w", source, err)
+	}
+	return nil
+}
+
+// moveLane takes a waiting row out of its lane. One that has no other place is unrouted.
+func (t *txn) moveLane(row *stored, from string, route func(queue.Row) (queue.Arrival, error)) error {
+	a, err := callRoute(row.Row, route)
+	switch {
+	case err != nil:
+		return fmt.Errorf("route callback %s: %w", row.ID(), err)
+	case a.State == queue.Unrouted:
+		return t.giveUp(row, queue.Settlement{State: queue.Unrouted, NotTried: true,
+			Error: "the configuration has no place for it any more"})
+	case a.Lane == from:
+		return fmt.Errorf("route callback %s: it stays in lane %s", row.ID(), from)
+	}
+	if err := t.leaveLine(row); err != nil {
+		return err
+	}
+	if err := t.place(row, a); err != nil {
+		return err
+	}
+	return t.makeDue(row)
+}
