@@ -12,7 +12,7 @@ import (
 // Flags of a row.
 const (
 	flagFrees       = 1 << iota // an effect whose acknowledgement frees its resource
-	flagBlock                   // dead, and later rows of the key wait
+	flagBlock                   // dead or held, and later rows of the key wait
 	flagLimitPassed             // a parked row that came to its limit
 	flagInLine                  // it has an entry in lines
 )
@@ -228,7 +228,8 @@ func (t *txn) duplicate(row *stored, a *queue.Arrival) (queue.Receipt, error) {
 // replaceDead puts other content in the place of a first one that is dead and had no effect. The
 // first content is kept as a conflict.
 func (t *txn) replaceDead(row *stored, a *queue.Arrival) (queue.Receipt, error) {
-	old := queue.Arrival{Fingerprint: row.Fingerprint, Peer: row.peer, Meta: row.Meta, Body: row.Body}
+	old := queue.Arrival{Fingerprint: row.Fingerprint, Peer: row.peer, Meta: row.Meta,
+		Body: row.Body}
 	if err := t.addReceipt(row, &old, queue.Conflict); err != nil {
 		return queue.Receipt{}, err
 	}

@@ -43,7 +43,8 @@ func Backup(ctx context.Context, path, to string, progress func(done, total int)
 }
 
 // copyPages copies in one read transaction, so that the copy is one state although a server writes.
-func copyPages(ctx context.Context, c *sqlite3.Conn, to string, progress func(int, int)) (err error) {
+func copyPages(ctx context.Context, c *sqlite3.Conn, to string,
+	progress func(int, int)) (err error) {
 	if err := c.Exec("BEGIN; SELECT count(*) FROM sqlite_schema"); err != nil {
 		return err
 	}

@@ -284,8 +284,8 @@ func (s *Store) Rejected(ctx context.Context, source string, limit int) ([]queue
 	}
 	var out []queue.Rejected
 	err := s.read(ctx, func(c *conn) error {
-		query, args := "SELECT id, source, at, outcome, reason, peer, meta, body, size FROM rejected ",
-			[]any{}
+		query := "SELECT id, source, at, outcome, reason, peer, meta, body, size FROM rejected "
+		var args []any
 		if source != "" {
 			query, args = query+"WHERE source = ? ", append(args, source)
 		}

@@ -90,7 +90,8 @@ func (t *txn) changeTask(c *queue.TaskChange) error {
 }
 
 // updateTask returns the task's number; 0: it is not as it was when it was read.
-func (t *txn) updateTask(task *queue.Task, fields, taken []byte, final, sweep int64) (int64, error) {
+func (t *txn) updateTask(task *queue.Task, fields, taken []byte, final, sweep int64) (int64,
+	error) {
 	_, id, err := t.task(task.Flow, task.ID)
 	if err != nil || id == 0 {
 		return 0, err
@@ -104,7 +105,8 @@ func (t *txn) updateTask(task *queue.Task, fields, taken []byte, final, sweep in
 	return id, nil
 }
 
-func (t *txn) insertTask(task *queue.Task, fields, taken []byte, final, sweep int64) (int64, error) {
+func (t *txn) insertTask(task *queue.Task, fields, taken []byte, final, sweep int64) (int64,
+	error) {
 	return t.c.int(insertTask, task.Flow, task.ID, task.State, string(fields), string(taken), final,
 		t.now, micros(task.SinceAt), t.now, nullTime(micros(task.OverdueAt)),
 		task.Retention.Microseconds(), nullTime(sweep))
@@ -178,7 +180,8 @@ func (t *txn) wake(w queue.Wake, cause *stored) error {
 	if t.s.waiting == 0 {
 		return nil
 	}
-	query := "SELECT r.seq, r.lane, r.kind, r.source FROM waits AS w JOIN rows AS r ON r.seq = w.seq " +
+	query := "SELECT r.seq, r.lane, r.kind, r.source " +
+		"FROM waits AS w JOIN rows AS r ON r.seq = w.seq " +
 		"WHERE w.wait = ? AND r.phase = 4 AND w.seq <> ? ORDER BY w.seq"
 	except := int64(0)
 	if cause != nil {

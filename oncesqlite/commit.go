@@ -113,8 +113,8 @@ func (g *guardedTx) QueryRowContext(ctx context.Context, query string, args ...a
 	return g.tx.QueryRowContext(g.within(ctx), query, args...)
 }
 
-// endsTx reports whether a text holds a statement that begins with a word that is not a handler's to
-// use. It errs on the safe side: a text literal that contains such a statement is refused too.
+// endsTx reports whether a text holds a statement that begins with a word that is not a handler's
+// to use. It errs on the safe side: a text literal that contains such a statement is refused too.
 func endsTx(query string) bool {
 	for part := range strings.SplitSeq(query, ";") {
 		switch firstWord(stripComments(part)) {

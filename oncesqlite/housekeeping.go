@@ -45,7 +45,8 @@ func (s *Store) housekeep(t *txn) error {
 		}
 	}
 	for _, seq := range s.expired(t.now) {
-		if err := t.backToDue(seq, true, "its lease ended before its worker said more"); err != nil {
+		err := t.backToDue(seq, true, "its lease ended before its worker said more")
+		if err != nil {
 			return err
 		}
 	}
@@ -94,8 +95,8 @@ func (t *txn) fireTimers() error {
 			t.count(rowCounter(r.kind, r.source, queue.Parked), -1)
 			t.count(rowCounter(r.kind, r.source, queue.Pending), 1)
 		}
-		err := t.c.exec("UPDATE rows SET phase = 0, next_at = NULL, flags = flags | ? WHERE seq = ?",
-			flag, r.seq)
+		err := t.c.exec("UPDATE rows SET phase = 0, next_at = NULL, flags = flags | ? "+
+			"WHERE seq = ?", flag, r.seq)
 		if err != nil {
 			return err
 		}

@@ -11,8 +11,9 @@ import (
 
 // The search index is written behind the rows, in segments. A segment covers the rows between two
 // numbers; it has one line for each term, sorted and written once, at the end of the table, so that
-// writing costs the same with ten million rows as with none. Readers look at the rows after the last segment one by
-// one: there are a few thousand of them, so the index lags behind nothing that a reader could see.
+// writing costs the same with ten million rows as with none. Readers look at the rows after the
+// last segment one by one: there are a few thousand of them, so the index lags behind nothing that
+// a reader could see.
 const (
 	// segmentRows is how many rows a segment covers.
 	segmentRows = 4096

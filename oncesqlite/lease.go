@@ -158,7 +158,8 @@ func (s *Store) letGo(seq int64, line lineKey) {
 	}
 }
 
-// endLost makes a row whose workers were lost a dead letter, or holds it, and reports whether it did.
+// endLost makes a row whose workers were lost a dead letter, or holds it, and reports whether it
+// did.
 func (t *txn) endLost(row *stored, r queue.LeaseRequest) (bool, error) {
 	maxLost := r.MaxLost
 	if maxLost <= 0 {

@@ -1,9 +1,9 @@
 package oncesqlite
 
 // An order key is held up by a row that waits for another try, or that is dead and blocks. Such a
-// row stands in the table lines, and so does each later row of the key that was found due. A row may
-// be worked if nobody has its key in hand and no earlier row of the key is in line. Rows that were
-// not looked at yet are later than every row in line, so nothing is overtaken.
+// row stands in the table lines, and so does each later row of the key that was found due. A row
+// may be worked if nobody has its key in hand and no earlier row of the key is in line. Rows that
+// were not looked at yet are later than every row in line, so nothing is overtaken.
 
 // isBehind reports whether an earlier row holds up the row's key.
 func (t *txn) isBehind(row *stored) (bool, error) {
@@ -71,8 +71,8 @@ func (t *txn) stayInLine(row *stored) error {
 	return t.passLine(row)
 }
 
-// passLine makes the first one in line due when the row is in nobody's hands any more. That may be an
-// earlier row, which was made due again while this one was worked.
+// passLine makes the first one in line due when the row is in nobody's hands any more. That may be
+// an earlier row, which was made due again while this one was worked.
 func (t *txn) passLine(row *stored) error {
 	if row.OrderKey == "" || t.s.inLine[row.lane] == 0 {
 		return nil

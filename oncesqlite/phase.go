@@ -3,7 +3,8 @@ package oncesqlite
 import "github.com/oncekit/once/queue"
 
 // phase is a row's state as it is stored. It splits pending into what is due and what is not, so
-// that the index of work selects by state alone. The numbers never change. Done is NULL.
+// that the index of work selects by state alone. The numbers stand in the queries and never change:
+// 0 to 2 are pending, 0 to 6 unfinished. Done is NULL.
 type phase int64
 
 const (

@@ -60,7 +60,8 @@ func (s *Store) inspect() (empty bool, err error) {
 	case tables == 0 && app == 0:
 		return true, nil
 	case app != applicationID:
-		return false, errors.New("the file is a SQLite database of another program; name another file")
+		return false, errors.New("the file is a SQLite database of another program; name another " +
+			"file")
 	case version > schemaVersion:
 		return false, fmt.Errorf("the file was written by a newer version (schema %d, this one "+
 			"knows %d); use that version, or restore a backup", version, schemaVersion)
@@ -69,8 +70,8 @@ func (s *Store) inspect() (empty bool, err error) {
 }
 
 func (s *Store) createSchema() error {
-	text := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA application_id=%d;\nPRAGMA user_version=%d;\n"+
-		"INSERT INTO meta VALUES ('%s', 1);\nCOMMIT;",
+	text := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA application_id=%d;\n"+
+		"PRAGMA user_version=%d;\nINSERT INTO meta VALUES ('%s', 1);\nCOMMIT;",
 		schema, applicationID, schemaVersion, metaClean)
 	if err := s.w.raw.Exec(text); err != nil {
 		return fmt.Errorf("create the tables: %w", err)
@@ -78,8 +79,8 @@ func (s *Store) createSchema() error {
 	return nil
 }
 
-// recover reads what the writer keeps in memory, and takes back the rows that an earlier process had
-// in its hands. Their number is bounded by the concurrency of that process.
+// recover reads what the writer keeps in memory, and takes back the rows that an earlier process
+// had in its hands. Their number is bounded by the concurrency of that process.
 func (s *Store) recover() error {
 	last, err := s.metaInt(metaClock)
 	if err != nil {
@@ -184,7 +185,8 @@ func (t *txn) takeBack(lost bool) error {
 	return nil
 }
 
-// backToDue makes a row due again whose worker is gone. lost says that nobody knows how far it came.
+// backToDue makes a row due again whose worker is gone. lost says that nobody knows how far it
+// came.
 func (t *txn) backToDue(seq int64, lost bool, reason string) error {
 	row, err := t.rowBy(bySeq, seq)
 	if err != nil {

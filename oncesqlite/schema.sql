@@ -21,14 +21,14 @@ CREATE TABLE rows (
   fence       INTEGER NOT NULL DEFAULT 0,
   attempt     INTEGER NOT NULL DEFAULT 0,
   lost        INTEGER NOT NULL DEFAULT 0,
-  flags       INTEGER NOT NULL DEFAULT 0,  -- see row.go
+  flags       INTEGER NOT NULL DEFAULT 0,  -- see append.go
   revision    INTEGER NOT NULL DEFAULT 0,
   duplicates  INTEGER NOT NULL DEFAULT 0,
   conflicts   INTEGER NOT NULL DEFAULT 0,
   received_at INTEGER NOT NULL,
   last_at     INTEGER,                     -- NULL: no arrival after the first
   next_at     INTEGER,                     -- next try, or limit of a wait
-  wait_until  INTEGER,                     -- limit of the wait of a row that was parked, kept while it is woken
+  wait_until  INTEGER,                     -- limit of a wait, kept while the row is woken
   started_at  INTEGER,
   finished_at INTEGER,
   expires_at  INTEGER,
@@ -86,7 +86,7 @@ CREATE TABLE receipts (
   PRIMARY KEY (seq, n)
 ) STRICT, WITHOUT ROWID;
 
--- Tries that did not end the row's work.
+-- The latest tries, but those that ended a row well: the row itself tells of its last one.
 CREATE TABLE attempts (
   seq        INTEGER NOT NULL,
   n          INTEGER NOT NULL,

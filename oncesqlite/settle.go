@@ -186,8 +186,8 @@ func (t *txn) park(row *stored, set *queue.Settlement) error {
 	until := t.now + set.Park.Limit.Microseconds()
 	row.State, row.Waits, t.timers = queue.Parked, set.Park.Waits, true
 	return t.c.exec("UPDATE rows SET phase = 4, attempt = ?, lost = 0, error = ?, flags = ?, "+
-		"next_at = ?, wait_until = ?, started_at = ?, waits = ? WHERE seq = ?", row.Attempt, set.Error,
-		row.flags, until, until, nullTime(micros(row.StartedAt)),
+		"next_at = ?, wait_until = ?, started_at = ?, waits = ? WHERE seq = ?", row.Attempt,
+		set.Error, row.flags, until, until, nullTime(micros(row.StartedAt)),
 		keyText(set.Park.Waits), row.Seq)
 }
 

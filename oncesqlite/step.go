@@ -55,9 +55,9 @@ func (s *Store) Step(ctx context.Context, r queue.StepRequest) (queue.Stepped, e
 	return out, nil
 }
 
-// step works due rows of a lane until there are none, or its bounds are reached. All of them share a
-// savepoint, which costs a fraction of one each; if one of them fails, what was done is undone and
-// done again with a savepoint each, so that the one does not undo its neighbours.
+// step works due rows of a lane until there are none, or its bounds are reached. All of them share
+// a savepoint, which costs a fraction of one each; if one of them fails, what was done is undone
+// and done again with a savepoint each, so that the one does not undo its neighbours.
 func (t *txn) step(lane int64, r queue.StepRequest) (out queue.Stepped, err error) {
 	err = t.savepoint(func() error {
 		out, err = t.stepRows(lane, r, t.settleStep)
@@ -164,8 +164,8 @@ func (t *txn) settleStep(row *stored, r queue.StepRequest) (queue.Settlement, er
 	return set, t.settleRow(row, set)
 }
 
-// settleStepAlone does the same in a savepoint of its own. A decision that fails makes the row wait,
-// one that panics makes it a dead letter: asked again it would do the same.
+// settleStepAlone does the same in a savepoint of its own. A decision that fails makes the row
+// wait, one that panics makes it a dead letter: asked again it would do the same.
 func (t *txn) settleStepAlone(row *stored, r queue.StepRequest) (queue.Settlement, error) {
 	var set queue.Settlement
 	err := t.savepoint(func() (err error) {
@@ -256,8 +256,8 @@ func (t *txn) stepOverdue(r queue.StepRequest, out *queue.Stepped) error {
 	return err
 }
 
-// stepSingly works the row at the head alone, with its attempt committed first: after a lost process
-// one of these rows may have been the cause.
+// stepSingly works the row at the head alone, with its attempt committed first: after a lost
+// process one of these rows may have been the cause.
 func (s *Store) stepSingly(ctx context.Context, r queue.StepRequest) (queue.Stepped, error) {
 	got, err := s.Lease(ctx, queue.LeaseRequest{Lane: r.Lane, Max: 1, For: singleLease,
 		MaxLost: r.MaxLost})

@@ -38,8 +38,8 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	return n, nil
 }
 
-// sweepRows removes what is due of finished rows. Both times count from the later of the last arrival
-// and the end of the work.
+// sweepRows removes what is due of finished rows. Both times count from the later of the last
+// arrival and the end of the work.
 func (t *txn) sweepRows(limit int) (int, error) {
 	var rows []*stored
 	err := t.c.query("SELECT "+headColumns+" FROM rows WHERE sweep_at <= ? "+
@@ -131,13 +131,15 @@ func (t *txn) sweepTasks(limit int) (int, error) {
 // Reject keeps a refused message in the ring of its source.
 func (s *Store) Reject(ctx context.Context, r queue.Rejected) error {
 	err := s.do(ctx, &op{run: func(t *txn) error {
-		err := t.c.exec("INSERT INTO rejected (source, at, outcome, reason, peer, meta, body, size) "+
+		err := t.c.exec("INSERT INTO rejected "+
+			"(source, at, outcome, reason, peer, meta, body, size) "+
 			"VALUES (?, ?, ?, ?, ?, ?, ?, ?)", r.Source, t.now, string(r.Outcome), r.Reason, r.Peer,
 			r.Meta, r.Body, r.Size)
 		if err != nil {
 			return err
 		}
-		return t.c.exec("DELETE FROM rejected WHERE source = ?1 AND id <= (SELECT id FROM rejected "+
+		return t.c.exec("DELETE FROM rejected "+
+			"WHERE source = ?1 AND id <= (SELECT id FROM rejected "+
 			"WHERE source = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)", r.Source,
 			s.cfg.RejectedPerSource)
 	}})

@@ -16,8 +16,8 @@ type taskKey struct{ flow, id string }
 const maxCachedTasks = 8192
 
 // taskCache remembers tasks as the writer's transaction sees them: the events of a task come close
-// after each other. What is put in during a transaction is forgotten when it is undone. It belongs to
-// the goroutine that writes.
+// after each other. What is put in during a transaction is forgotten when it is undone. It belongs
+// to the goroutine that writes.
 type taskCache map[taskKey]cachedTask
 
 type cachedTask struct {

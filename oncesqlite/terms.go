@@ -50,8 +50,8 @@ func (s *Store) findTerm(c *conn, v term, found func(seq int64) (bool, error)) e
 	return it.err
 }
 
-// postings walks the rows that may carry a term, latest first: the rows after the last segment one by
-// one, then the segments.
+// postings walks the rows that may carry a term, latest first: the rows after the last segment one
+// by one, then the segments.
 type postings struct {
 	c    *conn
 	term term

@@ -58,8 +58,8 @@ func (t *txn) onUndo(fn func()) { t.undo = append(t.undo, fn) }
 // ring notes that a row of a lane became due.
 func (t *txn) ring(lane int64) { t.rang[lane] = struct{}{} }
 
-// savepoint runs fn so that an error undoes what it did and nothing else. If SQLite gave up the whole
-// transaction the error is a *rolledBackError.
+// savepoint runs fn so that an error undoes what it did and nothing else. If SQLite gave up the
+// whole transaction the error is a *rolledBackError.
 func (t *txn) savepoint(fn func() error) error {
 	if err := t.c.exec("SAVEPOINT op"); err != nil {
 		return t.lost(err)

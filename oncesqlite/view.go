@@ -15,8 +15,8 @@ func (t *txn) view() queue.View { return view{t} }
 // Now is the time of the transaction: one instant for all that it decides.
 func (v view) Now() time.Time { return timeOf(v.t.now) }
 
-const taskColumns = `id, flow, task, state, version, fields, taken, gone, final, created_at, since_at,
-	updated_at, overdue_at, retention`
+const taskColumns = `id, flow, task, state, version, fields, taken, gone, final, created_at,
+	since_at, updated_at, overdue_at, retention`
 
 // Task returns the task, or one with Version 0.
 func (v view) Task(flow, id string) (queue.Task, error) {

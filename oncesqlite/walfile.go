@@ -4,9 +4,9 @@ import (
 	"github.com/ncruces/go-sqlite3/vfs"
 )
 
-// SQLite writes the WAL frame by frame, two system calls each. The connection that writes hands them
-// to the file in one piece when it syncs: before the sync nobody else may look at them, since the
-// WAL index does not name them yet. See docs/adr/0006-wal-writes.md.
+// SQLite writes the WAL frame by frame, two system calls each. The connection that writes hands
+// them to the file in one piece when it syncs: before the sync nobody else may look at them, since
+// the WAL index does not name them yet. See docs/adr/0006-sqlite-writes.md.
 
 // walVFSPrefix is put before the name of the VFS that is wrapped.
 const walVFSPrefix = "once-wal-"

@@ -12,8 +12,8 @@ import (
 // op is something to be done in a transaction of the writer.
 type op struct {
 	run func(*txn) error
-	// alone is true for a run that is one statement, or has no effect when it fails: it needs no
-	// savepoint.
+	// alone is true for a run that is one statement, has no effect when it fails, or makes its own
+	// savepoints: it needs none.
 	alone bool
 	err   error
 	done  chan struct{}
@@ -130,7 +130,8 @@ func (s *Store) transact(batch []*op, extra func(*txn) error) (err error) {
 		s.damaged = true
 		return fmt.Errorf("begin: %w", err)
 	}
-	t := &txn{s: s, c: s.w, now: s.clock.now(), tx: tx, rang: map[int64]struct{}{}}
+	t := &txn{s: s, c: s.w, now: s.clock.now(), tx: tx,
+		rang: map[int64]struct{}{}}
 	err = t.runAll(batch, extra)
 	if err == nil {
 		err = s.flushCounts(t)
@@ -218,8 +219,8 @@ func (s *Store) mend() error {
 	return nil
 }
 
-// reconcile makes the leases in memory and the rows in the file agree after a fault: of a commit that
-// failed nobody knows whether it is in the file.
+// reconcile makes the leases in memory and the rows in the file agree after a fault: of a commit
+// that failed nobody knows whether it is in the file.
 func (t *txn) reconcile() error {
 	s := t.s
 	for seq, l := range s.working {
