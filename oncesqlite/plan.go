@@ -40,6 +40,9 @@ const migratePart = 500
 
 // RenameState gives the tasks in a state that is gone from the flow another one.
 func (s *Store) RenameState(ctx context.Context, flow, from, to string) error {
+	if from == to {
+		return nil
+	}
 	return s.inParts(ctx, func(t *txn) (int64, error) {
 		t.forgetTasks()
 		err := t.c.exec("UPDATE tasks SET state = ?, version = version + 1 WHERE id IN "+
@@ -54,6 +57,9 @@ func (s *Store) RenameState(ctx context.Context, flow, from, to string) error {
 
 // RenameEvent gives unfinished callbacks of an event that is gone from the flow another one.
 func (s *Store) RenameEvent(ctx context.Context, flow, from, to string) error {
+	if from == to {
+		return nil
+	}
 	return s.eachUnfinished(ctx, queue.Callback, "flow = ? AND event = ?", []any{flow, from},
 		func(t *txn, row *stored) error {
 			err := t.c.exec("UPDATE rows SET event = ? WHERE seq = ?", to, row.Seq)
@@ -67,6 +73,9 @@ func (s *Store) RenameEvent(ctx context.Context, flow, from, to string) error {
 
 // RenameDestination sends the unfinished effects of a destination that is gone to another one.
 func (s *Store) RenameDestination(ctx context.Context, from, to, lane string) error {
+	if from == to {
+		return nil
+	}
 	return s.eachUnfinished(ctx, queue.Effect, "source = ?", []any{from},
 		func(t *txn, row *stored) error {
 			id, err := t.lane(lane)
@@ -76,6 +85,13 @@ func (s *Store) RenameDestination(ctx context.Context, from, to, lane string) er
 			if err := t.leaveLine(row); err != nil {
 				return err
 			}
+			row.lane = id
+			if row.flags&flagBlock != 0 { // it blocks its key there, too
+				if err := t.enterLine(row); err != nil {
+					return err
+				}
+			}
+			t.ring(id)
 			t.count(rowCounter(row.Kind, from, row.State), -1)
 			t.count(rowCounter(row.Kind, to, row.State), 1)
 			err = t.c.exec("UPDATE rows SET source = ?, lane = ?, flags = ?, phase = "+
