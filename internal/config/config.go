@@ -44,7 +44,7 @@ type Config struct {
 	effective *out
 }
 
-// Admin is the listener for the operator: console, API, metrics.
+// Admin is the listener for the operator: API, metrics, health.
 type Admin struct {
 	Listen string
 	// Token that a caller has to show; empty: none, and Listen is a loopback address.
