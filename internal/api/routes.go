@@ -56,8 +56,7 @@ func (a *API) callbackRoutes() []route {
 			{name: "state", doc: "In this state.", enum: states(queue.Callback)},
 			{name: "event", doc: "With this event."},
 			{name: "task", doc: "Of this task."},
-			{name: "key", doc: "With this text as any part of the key. The index of keys may lag " +
-				"the acknowledgement by a second."},
+			{name: "key", doc: "With this text as any part of the key."},
 		}, pageParams()...),
 		response: callbackPage{}, handle: a.listCallbacks,
 	}, {
