@@ -159,8 +159,8 @@ func (s *Store) Accept(ctx context.Context, id string, n int64, by queue.Action,
 	var revision string
 	err := s.act(ctx, queue.Callback, id, by, func(t *txn, row *stored) error {
 		c := queue.StoredArrival{}
-		found, err := t.c.one("SELECT outcome, fingerprint, meta, body, accepted, peer FROM receipts "+
-			"WHERE seq = ? AND n = ?", func(r *stmt) {
+		found, err := t.c.one("SELECT outcome, fingerprint, meta, body, accepted, peer "+
+			"FROM receipts WHERE seq = ? AND n = ?", func(r *stmt) {
 			c.Outcome, c.Meta, c.Body = queue.Outcome(r.text(0)), r.blob(2), r.blob(3)
 			copy(c.Fingerprint[:], r.raw.ColumnRawBlob(1))
 			c.Accepted, c.Peer = r.text(4), r.text(5)
@@ -171,7 +171,8 @@ func (s *Store) Accept(ctx context.Context, id string, n int64, by queue.Action,
 		case !found:
 			return fmt.Errorf("arrival %d: %w", n, once.ErrNotFound)
 		case c.Outcome != queue.Conflict || c.Accepted != "" || c.Body == nil:
-			return fmt.Errorf("arrival %d is no conflict that can be accepted: %w", n, once.ErrState)
+			return fmt.Errorf("arrival %d is no conflict that can be accepted: %w", n,
+				once.ErrState)
 		}
 		revision, err = t.accept(row, n, c, route)
 		return err
