@@ -97,7 +97,7 @@ func TestAnAttemptEndsWithItsLeaseWhateverTheStoreDoes(t *testing.T) {
 	for name, renew := range map[string]func([]Grant) []error{
 		"away": func(g []Grant) []error { return slices.Repeat([]error{errAway}, len(g)) },
 		"hangs": func(g []Grant) []error {
-			time.Sleep(5 * time.Minute)
+			<-time.After(5 * time.Minute)
 			return make([]error, len(g))
 		},
 	} {

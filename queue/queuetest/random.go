@@ -15,8 +15,8 @@ import (
 
 func randomCases() []Case {
 	return []Case{
-		{Name: "Random/AgainstAModel", Promise: "under any sequence of operations, kills included, " +
-			"the store does what a small model in memory does", needs: steps | people,
+		{Name: "Random/AgainstAModel", Promise: "under any sequence of operations, kills " +
+			"included, the store does what a small model in memory does", needs: steps | people,
 			run: againstModel},
 		{Name: "Random/Steps", Promise: "each row moves its task once, with its effect, whatever " +
 			"fails, waits or is killed on the way", needs: steps, run: steppedAtRandom},
@@ -299,8 +299,8 @@ func (w *walk) compare() {
 	w.wantCounts()
 }
 
-// steppedAtRandom lets a flow of a few tasks meet failures, waits, conflicts and kills, and holds what
-// came of it against what has to be true of any order of events.
+// steppedAtRandom lets a flow of a few tasks meet failures, waits, conflicts and kills, and holds
+// what came of it against what has to be true of any order of events.
 func steppedAtRandom(k *kit) {
 	seed, err := strconv.ParseUint(os.Getenv(SeedEnv), 10, 64)
 	if err != nil {
