@@ -53,7 +53,8 @@ func pages(ctx context.Context, b *Bench) error {
 			b.logf("%6.1f ms  %s?%s  %d pages", most, f.path, f.query.Encode(), n)
 			slowest = max(slowest, most)
 		}
-		down := filter{"callbacks", url.Values{"limit": {"1000"}}, 100}
+		least := min(int(b.Remembered)/2, pagesDown*500)
+		down := filter{"callbacks", url.Values{"limit": {"1000"}}, least}
 		times, err := follow(ctx, s, down, pagesDown)
 		if err != nil {
 			return err

@@ -13,12 +13,14 @@ import (
 	"github.com/oncekit/once/queue"
 )
 
-// part is what is written together: the rows of one segment.
+// part is what is handed over together.
 type part struct {
-	rows    []row
-	entries []entry
-	err     error
+	rows []row
+	err  error
 }
+
+// partRows is the size of a part.
+const partRows = 4096
 
 // Pending makes a store with n effects that wait for their destination.
 func Pending(ctx context.Context, path string, n int64) error {
@@ -83,7 +85,7 @@ func (p *producer) add(ctx context.Context, r row) error {
 	p.seq++
 	r.Seq = p.seq
 	p.rows = append(p.rows, r)
-	if len(p.rows) < segmentRows {
+	if len(p.rows) < partRows {
 		return nil
 	}
 	return p.flush(ctx)
@@ -91,9 +93,9 @@ func (p *producer) add(ctx context.Context, r row) error {
 
 func (p *producer) flush(ctx context.Context) error {
 	rows := p.rows
-	p.rows = make([]row, 0, segmentRows)
+	p.rows = make([]row, 0, partRows)
 	select {
-	case p.out <- part{rows: rows, entries: entries(rows)}:
+	case p.out <- part{rows: rows}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -143,8 +145,8 @@ func fill(ctx context.Context, path string, produce func(*producer) error) (err 
 		if err == nil {
 			err = part.err
 		}
-		if err == nil {
-			err = w.write(part)
+		for i := 0; i < len(part.rows) && err == nil; i++ {
+			err = w.writeRow(&part.rows[i])
 		}
 		if err != nil {
 			cancel()
@@ -153,7 +155,10 @@ func fill(ctx context.Context, path string, produce func(*producer) error) (err 
 	if err != nil {
 		return errors.Join(err, w.db.Close())
 	}
-	return w.close()
+	if err := w.close(); err != nil {
+		return err
+	}
+	return index(ctx, path)
 }
 
 // scopeOf is the scope of the keys of the source.

@@ -16,7 +16,7 @@ import (
 )
 
 // version changes with what this package writes.
-const version = "1"
+const version = "2"
 
 // Stamp names the layout of the stores that this package fills now. A store that was filled under
 // another stamp is of no use.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
+
+	"github.com/oncekit/once/queue"
 )
 
 // How long rows are remembered: longer than any benchmark takes.
@@ -21,13 +23,10 @@ var columns = []string{"seq", "identity", "kind", "lane", "phase", "attempt", "r
 type writer struct {
 	db      *sqlite3.Conn
 	row     *sqlite3.Stmt
-	term    *sqlite3.Stmt
 	task    *sqlite3.Stmt
 	indexes []string
 	lanes   map[string]int64
 	counts  map[counter]int64
-	segment int64
-	indexed int64 // the last row of the last segment
 	at      int64 // the time of the next row, in microseconds
 }
 
@@ -74,10 +73,6 @@ func (w *writer) prepare() error {
 	if err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
-	w.term, _, err = w.db.Prepare("INSERT INTO terms (segment, term, rows) VALUES (?, ?, ?)")
-	if err != nil {
-		return fmt.Errorf("prepare: %w", err)
-	}
 	w.task, _, err = w.db.Prepare("INSERT INTO tasks (flow, task, state, version, gone, final, " +
 		"created_at, since_at, updated_at, retention, sweep_at) " +
 		"VALUES (?1, ?2, 'finished', 5, 1, 1, ?3, ?3, ?3, ?4, ?3 + ?4)")
@@ -97,27 +92,10 @@ func texts(db *sqlite3.Conn, query string) (out []string, err error) {
 	return out, q.Err()
 }
 
-// write writes the rows of a part; a whole segment with its lines of the search index.
-func (w *writer) write(p part) error {
-	for i := range p.rows {
-		if err := w.writeRow(&p.rows[i]); err != nil {
-			return fmt.Errorf("write row %d: %w", p.rows[i].Seq, err)
-		}
-	}
-	if len(p.rows) < segmentRows {
-		return nil
-	}
-	w.segment++
-	for _, e := range p.entries {
-		err := errors.Join(w.term.BindInt64(1, w.segment), w.term.BindInt64(2, e.term),
-			w.term.BindBlob(3, e.rows), w.term.Exec())
-		if err != nil {
-			return fmt.Errorf("write term: %w", err)
-		}
-	}
-	w.indexed = p.rows[segmentRows-1].Seq
-	return w.db.Exec(fmt.Sprintf("INSERT INTO segments (segment, last) VALUES (%d, %d)",
-		w.segment, w.indexed))
+// counter names a kept counter.
+type counter struct {
+	kind          queue.Kind
+	source, state string
 }
 
 func (w *writer) writeRow(r *row) error {
@@ -201,16 +179,14 @@ func (w *writer) close() error {
 			return fmt.Errorf("write counters: %w", err)
 		}
 	}
-	statements := append([]string{fmt.Sprintf("INSERT INTO meta VALUES ('indexed', %d) "+
-		"ON CONFLICT (name) DO UPDATE SET value = excluded.value", w.indexed)}, w.indexes...)
-	statements = append(statements, "COMMIT", "PRAGMA locking_mode=NORMAL",
+	statements := append(w.indexes, "COMMIT", "PRAGMA locking_mode=NORMAL",
 		"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA wal_checkpoint(TRUNCATE)")
 	for _, s := range statements {
 		if err := w.db.Exec(s); err != nil {
 			return fmt.Errorf("%.60q: %w", s, err)
 		}
 	}
-	return errors.Join(w.row.Close(), w.term.Close(), w.task.Close(), w.db.Close())
+	return errors.Join(w.row.Close(), w.task.Close(), w.db.Close())
 }
 
 // binder binds parameters in their order.
