@@ -18,7 +18,7 @@ const maxNumberBytes = 400
 // Limits bound what Decode accepts. The zero value works. The size of the body is the caller's
 // limit; a value takes up to about 25 times the memory of its text.
 type Limits struct {
-	Depth int // nested objects and lists; default 64
+	Depth int // nested objects and lists; default 64. MaxDepth reads whatever Encode writes
 }
 
 // Decode reads one JSON value (RFC 8259) strictly: duplicate names, invalid UTF-8, lone

@@ -25,7 +25,8 @@ func Digest(v any, ignore []Path) (once.Fingerprint, error) {
 
 // Encode writes a value as compact JSON: members sorted, numbers with all their digits and
 // [Number] as it came, no escapes beyond those that JSON demands. The error is for Go values that
-// are no values of this package. What Encode writes, Decode reads as an equal value.
+// are no values of this package, and for what is nested deeper than [MaxDepth]. What Encode writes,
+// Decode with a limit of MaxDepth reads as an equal value.
 func Encode(v any) ([]byte, error) { return AppendEncode(nil, v) }
 
 // AppendEncode is [Encode] into a buffer that the caller has.
@@ -45,7 +46,7 @@ type writer struct {
 
 // value writes v, which lies depth steps below the top. paths are those that lead through v.
 func (w *writer) value(v any, paths []Path, depth int) error {
-	if depth > maxWriteDepth {
+	if depth > MaxDepth {
 		return fmt.Errorf("nested too deep")
 	}
 	var err error
@@ -74,9 +75,9 @@ func (w *writer) value(v any, paths []Path, depth int) error {
 	return nil
 }
 
-// maxWriteDepth stops values that hold themselves. It leaves room for trees that wrap a decoded
-// value.
-const maxWriteDepth = 4 * defaultDepth
+// MaxDepth is the deepest nesting that is written. It stops values that hold themselves, and leaves
+// room for trees that wrap a decoded value: a source may let in bodies of up to 1000 levels.
+const MaxDepth = 1100
 
 func (w *writer) number(v any) error {
 	text, ok := canonicalNumber(v)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maxPathSteps bounds a path; no value is nested deeper.
+// maxPathSteps bounds a path: it is written by hand.
 const maxPathSteps = defaultDepth
 
 // Path names a place in a value: members and list elements, from the top down. The zero value

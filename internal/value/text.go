@@ -31,7 +31,7 @@ func Text(v any) (string, error) {
 	return "", fmt.Errorf("%s %w", KindOf(v), ErrNoText)
 }
 
-// KindOf names a value's kind for people: "an object", "a list", "null", "text", "a number",
+// KindOf names a value's kind for people: "an object", "a list", "null", "a text", "a number",
 // "true or false".
 func KindOf(v any) string {
 	switch v.(type) {
@@ -57,7 +57,7 @@ func KindOf(v any) string {
 func Normalize(v any) (any, error) { return normalize(v, 0) }
 
 func normalize(v any, depth int) (any, error) {
-	if depth > maxWriteDepth {
+	if depth > MaxDepth {
 		return nil, errors.New("nested too deep")
 	}
 	switch v := v.(type) {

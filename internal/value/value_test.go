@@ -125,6 +125,30 @@ func TestDecodeDepthLimitCounts(t *testing.T) {
 	}
 }
 
+func TestABodyOfAThousandLevelsIsReadDigestedAndWritten(t *testing.T) {
+	const levels = 1000 // the most that a source can be told to let in
+	text := strings.Repeat(`{"a":[`, levels/2) + "1" + strings.Repeat("]}", levels/2)
+	v, err := value.Decode([]byte(text), value.Limits{Depth: levels})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := value.Digest(v, nil); err != nil {
+		t.Errorf("digest: %v", err)
+	}
+	out, err := value.Encode(map[string]any{"all": v}) // a field of a task
+	if err != nil || string(out) != `{"all":`+text+`}` {
+		t.Errorf("encode: %d bytes, %v", len(out), err)
+	}
+	if _, err := value.Decode(out, value.Limits{Depth: value.MaxDepth}); err != nil {
+		t.Errorf("decode what was encoded: %v", err)
+	}
+	self := []any{nil}
+	self[0] = self
+	if _, err := value.Encode(self); err == nil {
+		t.Error("a list that holds itself is written")
+	}
+}
+
 func TestEncodeWritesExactlyAndSorted(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"b":1,"a":[true,null,"<&>\u2028"]}`:      "{\"a\":[true,null,\"<&>\u2028\"],\"b\":1}",
