@@ -7,8 +7,8 @@ import (
 	"github.com/oncekit/once/queue"
 )
 
-// DiscardFlow makes tombstones of the tasks of a flow that is gone, and frees at once what they own.
-// Their effects go out all the same. It may be called again after an error.
+// DiscardFlow makes tombstones of the tasks of a flow that is gone, and frees at once what they
+// own. Their effects go out all the same. It may be called again after an error.
 func (s *Store) DiscardFlow(ctx context.Context, flow string) error {
 	err := s.inParts(ctx, func(t *txn) (int64, error) { return t.freeOwned(flow) })
 	if err != nil {
@@ -67,8 +67,8 @@ func (t *txn) buryTasks(flow string) (int64, error) {
 }
 
 // RerouteSource gives the callbacks of a source that are pending in a lane of handlers which nobody
-// works any more the place that route gives them, in the order of their acceptance. It may be called
-// again after an error.
+// works any more the place that route gives them, in the order of their acceptance. It may be
+// called again after an error.
 func (s *Store) RerouteSource(ctx context.Context, source, lane string,
 	route func(queue.Row) (queue.Arrival, error)) error {
 	query := "SELECT " + rowColumns + " FROM rows WHERE phase BETWEEN 0 AND 2 AND kind = ? AND " +
@@ -97,7 +97,8 @@ func (s *Store) RerouteSource(ctx context.Context, source, lane string,
 }
 
 // moveLane takes a waiting row out of its lane. One that has no other place is unrouted.
-func (t *txn) moveLane(row *stored, from string, route func(queue.Row) (queue.Arrival, error)) error {
+func (t *txn) moveLane(row *stored, from string,
+	route func(queue.Row) (queue.Arrival, error)) error {
 	a, err := callRoute(row.Row, route)
 	switch {
 	case err != nil:
