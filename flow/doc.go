@@ -22,7 +22,7 @@
 //
 //   - A row keeps its Waits from parking until the settlement that follows, also while it is woken,
 //     tried again, or made due by a person.
-//   - Wakes are carried out after the row has its new state.
+//   - A wake makes rows due that wait, never the row of its own settlement.
 //   - Where a store ends a row that has Waits without asking the engine (a person discards it, its
 //     workers were lost too often), it wakes the first row of each of these waits.
 //   - An effect whose identity is already there is left as it is.

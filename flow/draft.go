@@ -128,7 +128,7 @@ func (d *draft) effect(ef Effect, r *queue.Resource, frees bool) error {
 	}
 	d.built[name]++
 	a := queue.Arrival{
-		Identity: id, Kind: queue.Effect, Lane: "effect/" + ef.Destination,
+		Identity: id, Kind: queue.Effect, Lane: queue.EffectLane(ef.Destination),
 		OrderKey: OrderKey(d.flow, d.task), State: queue.Pending, Source: ef.Destination,
 		Event: ef.Name, Flow: d.flow, Task: d.task, Resource: about, Frees: frees,
 		Cause: d.cause, TraceParent: d.traceParent, Meta: meta, Body: body,

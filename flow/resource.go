@@ -26,12 +26,8 @@ func parseRef(text string) (ref, error) {
 
 // waitedRef returns the resource that a wait is for; ok is false for the wait for a task.
 func waitedRef(wait string) (ref, bool) {
-	rest, ok := strings.CutPrefix(wait, "resource/")
-	if !ok {
-		return ref{}, false
-	}
-	r, err := parseRef(rest)
-	return r, err == nil
+	kind, name, ok := queue.WaitedResource(wait)
+	return ref{kind, name}, ok
 }
 
 // get returns the resource as it is in the draft.

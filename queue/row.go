@@ -16,7 +16,7 @@ type Row struct {
 	// Fingerprint of the first arrival's content. Zero for effects.
 	Fingerprint once.Fingerprint
 	Kind        Kind
-	// Lane names who works the row: "flow", "handler/NAME", "http/SOURCE", "effect/DESTINATION".
+	// Lane names who works the row: "flow", "handler/NAME", "http/SOURCE", or EffectLane's.
 	Lane string
 	// OrderKey: rows of one lane with equal order keys are worked one at a time, in the order of
 	// Seq. Empty: no order.
@@ -81,6 +81,9 @@ func (r *Row) ID() string { return r.Identity.ID() }
 
 // Grant returns what a settlement of the row has to show.
 func (r *Row) Grant() Grant { return Grant{Seq: r.Seq, Fence: r.Fence} }
+
+// EffectLane returns the lane in which the effects of a destination wait.
+func EffectLane(destination string) string { return "effect/" + destination }
 
 // Grant is a lease as its owner holds it: the row and the fence. A write under a grant whose fence
 // is not the row's present one changes nothing and fails with once.ErrLeaseLost.

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"time"
 )
 
@@ -68,6 +69,16 @@ func WaitTask(flow, task string) string { return "task/" + flow + "/" + task }
 
 // WaitResource is the wait for a resource to become free.
 func WaitResource(kind, name string) string { return "resource/" + kind + "/" + name }
+
+// WaitedResource is the reverse of WaitResource: it returns the resource that a wait is for, and
+// false for any other wait.
+func WaitedResource(wait string) (kind, name string, ok bool) {
+	rest, ok := strings.CutPrefix(wait, "resource/")
+	if !ok {
+		return "", "", false
+	}
+	return strings.Cut(rest, "/")
+}
 
 // CommitError reports that a settlement's Commit failed; nothing of the settlement was applied.
 type CommitError struct{ Err error }

@@ -12,7 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -197,12 +197,10 @@ func foundTaken(row *queue.Row, set *queue.Settlement) bool {
 }
 
 func waitsForResource(waits []string) bool {
-	for _, w := range waits {
-		if strings.HasPrefix(w, "resource/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(waits, func(w string) bool {
+		_, _, ok := queue.WaitedResource(w)
+		return ok
+	})
 }
 
 // DestinationPaused says whether a destination is paused because it refuses us. Called with false

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/oncekit/once/internal/config"
-	"github.com/oncekit/once/outbox"
 	"github.com/oncekit/once/queue"
 )
 
@@ -159,7 +158,7 @@ func (s *Server) migrate(ctx context.Context, use config.InUse) error {
 		if to == discard {
 			err = s.store.DiscardDestination(ctx, from, discarded)
 		} else {
-			err = s.store.RenameDestination(ctx, from, to, outbox.Lane(to))
+			err = s.store.RenameDestination(ctx, from, to, queue.EffectLane(to))
 		}
 		if err != nil {
 			return err

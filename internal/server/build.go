@@ -165,7 +165,7 @@ func (s *Server) probe(p oncesqlite.Point) {
 // effectWorker sends the effects of one destination.
 func (s *Server) effectWorker(d *outbox.Destination) queue.Worker {
 	return queue.Worker{
-		Lane: outbox.Lane(d.Name),
+		Lane: queue.EffectLane(d.Name),
 		Attempt: func(ctx context.Context, row queue.Row) queue.Settlement {
 			s.probe(PointTaken)
 			set := outbox.Attempt(ctx, d, row)
