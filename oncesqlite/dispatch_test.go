@@ -63,7 +63,7 @@ func (f frozen) Renew(_ context.Context, grants []queue.Grant, _ time.Duration) 
 
 func TestD06_TwoDispatchersSettleEachRowOnce(t *testing.T) {
 	s := openAt(t, Config{Path: filepath.Join(t.TempDir(), "once.db")})
-	const rows = 300
+	const rows = 150
 	for i := range rows {
 		a := callback(fmt.Sprint(i))
 		a.OrderKey = []string{"", "", "", "A", "B"}[i%5]

@@ -137,15 +137,17 @@ func TestARestartWith20000RowsPendingKeepsAll(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{path, killed} {
-		s := openAt(t, Config{Path: path})
+	for _, from := range []string{path, killed} {
+		s := openAt(t, Config{Path: from})
 		if got := scan(t, s, "SELECT count(*) FROM rows WHERE phase = 0")[0]; got != n {
 			t.Errorf("%d rows are due, want %d", got, n)
 		}
 		if rows := mustLease(t, s, testLane, 10); len(rows) != 10 || string(rows[0].Body) != "0" {
 			t.Errorf("leased %d rows", len(rows))
 		}
-		checkFile(t, s)
+		if from == killed {
+			checkFile(t, s)
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 	// cutsEnv is the number of power cuts of a run.
 	cutsEnv = "ONCE_POWERCUTS"
 	// defaultCuts is as many as a quick run has time for.
-	defaultCuts = 40
+	defaultCuts = 25
 	// cutArrivals is how many arrivals one load sends.
 	cutArrivals = 24
 )

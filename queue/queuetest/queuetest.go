@@ -1,6 +1,8 @@
 package queuetest
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,12 +58,13 @@ const (
 )
 
 // Run holds a store to every promise, each case on a store of its own. Cases whose optional
-// interface the store lacks are left out.
-func Run(t *testing.T, open Open) {
+// interface the store lacks are left out, and so are, if prefixes of names are given, those that
+// have none of them.
+func Run(t *testing.T, open Open, prefixes ...string) {
 	var have needs
 	t.Run("interfaces", func(t *testing.T) { have = probe(t, open(t, Options{})) })
 	for _, c := range Cases() {
-		if c.needs&^have != 0 {
+		if c.needs&^have != 0 || !named(c.Name, prefixes) {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
@@ -72,6 +75,13 @@ func Run(t *testing.T, open Open) {
 			}
 		})
 	}
+}
+
+// named reports whether a name has one of the prefixes, or none is asked for.
+func named(name string, prefixes []string) bool {
+	return len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p string) bool {
+		return strings.HasPrefix(name, p)
+	})
 }
 
 func probe(t *testing.T, h Harness) (have needs) {

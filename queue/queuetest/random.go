@@ -26,8 +26,8 @@ func randomCases() []Case {
 // Bounds of the random run. SeedEnv repeats a run by its seed.
 const (
 	SeedEnv      = "QUEUETEST_SEED"
-	randomSeeds  = 3
-	randomOps    = 500
+	randomSeeds  = 2
+	randomOps    = 350
 	compareEvery = 50
 )
 
