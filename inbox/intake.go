@@ -199,6 +199,7 @@ func (in *intake) append(r *http.Request) verdict {
 	if err == nil {
 		switch o := receipts[0].Outcome; o {
 		case queue.Accepted, queue.Duplicate, queue.Conflict:
+			in.tell(o)
 			return verdict{outcome: o}
 		default:
 			err = fmt.Errorf("store gave the outcome %q", o)
@@ -212,10 +213,27 @@ func (in *intake) append(r *http.Request) verdict {
 
 // refuse keeps a message in the ring. Its body is kept only if its sender is known to be one, or
 // if nobody asks.
+// tell logs what a person should look at although the sender is told that all is well.
+func (in *intake) tell(o queue.Outcome) {
+	a := &in.arrivals[0]
+	switch {
+	case o == queue.Conflict && in.rc.logs.allow(time.Now()):
+		in.rc.log.Warn("conflict: a known key came with other content; the first one counts",
+			"source", in.src.Name, "callback", a.Identity.ID())
+	case o == queue.Accepted && a.State == queue.Unrouted && in.rc.logs.allow(time.Now()):
+		in.rc.log.Warn("unrouted: nothing is declared for the event of a callback; it is kept",
+			"source", in.src.Name, "event", a.Event, "callback", a.Identity.ID())
+	}
+}
+
 func (in *intake) refuse(r *http.Request, v verdict) verdict {
 	v.reason = cutText(v.reason, maxReason)
 	if v.outcome == queue.Unavailable {
 		return v
+	}
+	if in.rc.logs.allow(time.Now()) {
+		in.rc.log.Warn("message refused", "source", in.src.Name, "outcome", v.outcome,
+			"reason", v.reason, "peer", in.msg.Peer)
 	}
 	kept := in.msg.Raw
 	switch {

@@ -71,16 +71,14 @@ func (s *Store) page(c *conn, q queue.RowQuery, before int64) (page queue.RowPag
 		if !match {
 			continue
 		}
-		err = c.query("SELECT "+headColumns+" FROM rows WHERE seq = ?", func(r *stmt) error {
-			row, err := scanRow(r, false)
-			if err == nil {
-				page.Rows = append(page.Rows, row.Row)
-			}
-			return err
-		}, seq)
+		row, err := rowHead(c, seq)
 		if err != nil {
 			return page, err
 		}
+		if err := explain(c, row); err != nil {
+			return page, err
+		}
+		page.Rows = append(page.Rows, row.Row)
 	}
 }
 
@@ -190,6 +188,9 @@ func (s *Store) Row(ctx context.Context, k queue.Kind, id string) (d queue.RowDe
 		if err != nil {
 			return err
 		}
+		if err := explain(c, row); err != nil {
+			return err
+		}
 		d.Row = row.Row
 		if d.Arrivals, err = arrivals(c, row.Seq); err != nil {
 			return err
@@ -297,4 +298,35 @@ func (s *Store) Rejected(ctx context.Context, source string, limit int) ([]queue
 		}, append(args, limit)...)
 	})
 	return out, err
+}
+
+// explain says of a row in line behind which row it waits: nothing else would.
+func explain(c *conn, row *stored) error {
+	if row.phase != phaseInLine {
+		return nil
+	}
+	first, err := c.int("SELECT min(seq) FROM lines WHERE lane = ? AND order_key = ? AND seq < ?",
+		row.lane, row.OrderKey, row.Seq)
+	if err != nil || first == 0 {
+		return err // those before it are through: it is due with the next commit
+	}
+	before, err := rowHead(c, first)
+	if err == nil {
+		row.Error = fmt.Sprintf("waits behind %v %s, which is %s", before.Kind, before.ID(),
+			before.State)
+	}
+	return err
+}
+
+// rowHead reads a row without what can be long; once.ErrNotFound if there is none.
+func rowHead(c *conn, seq int64) (*stored, error) {
+	var row *stored
+	err := c.query("SELECT "+headColumns+" FROM rows WHERE seq = ?", func(r *stmt) (err error) {
+		row, err = scanRow(r, false)
+		return err
+	}, seq)
+	if err == nil && row == nil {
+		return nil, once.ErrNotFound
+	}
+	return row, err
 }

@@ -150,7 +150,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, rt *route, path map
 	}
 	if c.by.Name != "" {
 		a.log.Info("changed by a person", "action", c.by.Name, "actor", c.by.Actor,
-			"route", rt.pattern)
+			"reason", c.by.Reason, "path", r.URL.Path)
 	}
 	if err := writeJSON(w, http.StatusOK, "application/json", out); err != nil {
 		a.log.Error("write an answer of the API", "route", rt.pattern, "error", err)

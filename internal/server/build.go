@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"sync"
 	"time"
@@ -45,7 +46,7 @@ func (s *Server) build() (err error) {
 		steps = append(steps, s.flowStep())
 	}
 	s.dispatcher, err = queue.NewDispatcher(s.store, workers, steps, queue.Config{
-		Poll: pollTime, Drain: s.cfg.Drain, Logger: s.log, Observe: s.metrics.Attempt,
+		Poll: pollTime, Drain: s.cfg.Drain, Logger: s.log, Observe: s.observe,
 	})
 	return err
 }
@@ -67,7 +68,30 @@ func (s *Server) flowStep() queue.Stepping {
 }
 
 // settled counts a callback that was decided inside the store's transaction.
-func (s *Server) settled(row queue.Row, set queue.Settlement) { s.metrics.Attempt(row, set, 0) }
+func (s *Server) settled(row queue.Row, set queue.Settlement) { s.observe(row, set, 0) }
+
+// observe counts a try, and logs what needs a person.
+func (s *Server) observe(row queue.Row, set queue.Settlement, d time.Duration) {
+	s.metrics.Attempt(row, set, d)
+	level, msg := slog.LevelDebug, "tried"
+	switch set.State {
+	case queue.Dead:
+		level, msg = slog.LevelWarn, "dead letter: it needs a person"
+	case queue.Held:
+		level, msg = slog.LevelWarn, "held: nobody can know whether it happened; a person decides"
+	case queue.Expired:
+		level, msg = slog.LevelWarn, "expired: it was not sent in time"
+	}
+	ctx := context.Background()
+	if !s.log.Enabled(ctx, level) {
+		return
+	}
+	s.log.LogAttrs(ctx, level, msg, slog.String("id", row.ID()),
+		slog.String("kind", row.Kind.String()), slog.String("of", row.Source),
+		slog.String("event", row.Event), slog.String("task", row.Task),
+		slog.Int("attempt", row.Attempt), slog.String("state", string(set.State)),
+		slog.String("reason", set.Error))
+}
 
 // storedLimits are for what the source's own limits let in: as deep as any of them may be.
 var storedLimits = value.Limits{Depth: config.MaxDepth}
