@@ -90,9 +90,9 @@ func (b *Bench) endToEndOf(ctx context.Context, name string, w work) error {
 // Steps of the search for a sustained rate.
 const (
 	// backOff is the step down after a rate that held for a short phase did not for a long one.
-	backOff = .95
+	backOff = .92
 	// maxBackOffs bounds the steps down.
-	maxBackOffs = 6
+	maxBackOffs = 10
 )
 
 // sustained finds the highest rate at which the backlog does not grow: by halving with short
