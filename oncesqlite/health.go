@@ -43,7 +43,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	s.health.mu.Lock()
 	at, err := s.health.at, s.health.err
 	s.health.mu.Unlock()
-	if err == nil && s.clock.now()-at < pingAfter.Microseconds() {
+	if err == nil && !s.closing() && s.clock.now()-at < pingAfter.Microseconds() {
 		return nil
 	}
 	err = s.do(ctx, &op{run: func(t *txn) error { return t.setMeta(metaClock, t.now) }})
