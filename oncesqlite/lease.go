@@ -30,6 +30,8 @@ const (
 	maxExamined = 512
 	// dueChunk bounds the rows that are read at once: their bodies may be long.
 	dueChunk = 64
+	// maxPassed bounds the due rows that a Lease of fresh ones passes over.
+	maxPassed = 4096
 )
 
 // Lease takes due rows of a lane, in order, one of each order key.
@@ -58,7 +60,11 @@ func (t *txn) lease(lane int64, r queue.LeaseRequest) (out queue.Leased, err err
 		return out, nil // a row whose worker was lost before is worked alone until it is through
 	}
 	for examined := 0; examined < maxExamined; {
-		rows, err := t.due(lane, min(r.Max-len(out.Rows)+1, dueChunk))
+		due := t.due
+		if r.Fresh {
+			due = t.dueFresh
+		}
+		rows, err := due(lane, min(r.Max-len(out.Rows)+1, dueChunk))
 		if err != nil || len(rows) == 0 {
 			return out, err
 		}
@@ -119,6 +125,20 @@ func (t *txn) due(lane int64, limit int) ([]*stored, error) {
 		rows = append(rows, row)
 		return err
 	}, lane, limit)
+	return rows, err
+}
+
+// dueFresh returns rows of a lane that are due and were never tried, in order. A row that was tried
+// and has a key is passed over only if it stands in line, so that later ones of its key wait for it.
+func (t *txn) dueFresh(lane int64, limit int) ([]*stored, error) {
+	var rows []*stored
+	err := t.c.query("SELECT "+rowColumns+" FROM rows WHERE seq IN (SELECT seq FROM rows "+
+		"WHERE phase = 0 AND lane = ? ORDER BY seq LIMIT ?) AND (attempt = 0 "+
+		"OR order_key <> '' AND flags & ? = 0) ORDER BY seq LIMIT ?", func(r *stmt) error {
+		row, err := scanRow(r, true)
+		rows = append(rows, row)
+		return err
+	}, lane, maxPassed, flagInLine, limit)
 	return rows, err
 }
 

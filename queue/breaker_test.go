@@ -10,7 +10,7 @@ import (
 
 func TestALaneThatFailsIsProbedAndRecoversAtTheFirstSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newFake(200, "work")
+		s := newFake(600, "work")
 		var away atomic.Bool
 		away.Store(true)
 		var tries, now, most atomic.Int64
@@ -33,14 +33,14 @@ func TestALaneThatFailsIsProbedAndRecoversAtTheFirstSuccess(t *testing.T) {
 		most.Store(0)
 		time.Sleep(10 * time.Minute)
 		probes := tries.Load() - first
-		// Waits of 20s on average, 40s at most, one row each.
-		if probes < 15 || probes > 80 || most.Load() != 1 {
+		// Waits of 2.5s on average, 5s at most, one row each.
+		if probes < 150 || probes > 400 || most.Load() != 1 {
 			t.Errorf("%d probes in 10 minutes, %d at once", probes, most.Load())
 		}
 		away.Store(false)
-		time.Sleep(42 * time.Second)
+		time.Sleep(6 * time.Second)
 		if n := s.count(Done); n < 100 {
-			t.Errorf("%d rows are done 42s after the destination came back", n)
+			t.Errorf("%d rows are done 6s after the destination came back", n)
 		}
 		if most.Load() < 10 {
 			t.Errorf("%d at once after the recovery", most.Load())
@@ -55,7 +55,7 @@ func TestRowsThatWereNotTriedBreakTheLaneToo(t *testing.T) {
 		var tries atomic.Int64
 		stop := running(t, s, Worker{Attempt: func(context.Context, Row) Settlement {
 			tries.Add(1)
-			return Settlement{State: Pending, NotTried: true}
+			return Settlement{State: Pending, NotTried: true, RetryIn: time.Second}
 		}}, Config{})
 		time.Sleep(time.Minute)
 		if n := tries.Load(); n > 200 {
@@ -131,6 +131,35 @@ func TestAClosedGateTakesNothing(t *testing.T) {
 		synctest.Wait()
 		if n := s.count(Done); n != 10 {
 			t.Errorf("%d rows are done at once after the gate opened", n)
+		}
+		stop()
+	})
+}
+
+func TestD04_RowsThatFailAgainAndAgainDoNotHoldUpFreshOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bad = 200 // due again long before the lane is probed for each of them
+		s := newFake(bad, "work")
+		var again atomic.Int64
+		stop := running(t, s, Worker{Backoff: Backoff{Base: time.Second, Cap: 5 * time.Minute},
+			Attempt: func(_ context.Context, r Row) Settlement {
+				if r.Seq > bad {
+					return Settlement{State: Done}
+				}
+				if r.Attempt > 1 {
+					again.Add(1)
+				}
+				return Settlement{State: Pending, RetryIn: 10 * time.Second}
+			}}, Config{})
+		time.Sleep(time.Hour)
+		// Waits of 2.5 minutes on average, once they are at their longest.
+		if n := again.Load(); n < 10 || n > 120 {
+			t.Errorf("%d further tries of rows that fail in an hour", n)
+		}
+		s.add(50, "work")
+		time.Sleep(10 * time.Second)
+		if n := s.count(Done); n != 50 {
+			t.Errorf("%d of 50 rows are done 10s after they came, behind %d that fail", n, bad)
 		}
 		stop()
 	})

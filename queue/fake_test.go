@@ -72,7 +72,7 @@ func (s *fakeStore) Lease(_ context.Context, r LeaseRequest) (got Leased, err er
 		if f.row.State == Running && f.until.Before(now) {
 			f.row.State = Pending
 		}
-		if f.row.Lane != r.Lane || f.row.State != Pending {
+		if f.row.Lane != r.Lane || f.row.State != Pending || r.Fresh && f.row.Attempt > 0 {
 			continue
 		}
 		if f.due.After(now) {

@@ -13,9 +13,12 @@ import (
 
 const (
 	// brokenAfter is how many rows have to fail, and none to succeed in between, until a lane is
-	// only probed: one row at a time, at the pace of a backoff. Rows that were never tried do not
-	// use up their tries. One row that fails again and again is not enough.
+	// only probed: one row at a time, those that failed before at the pace of a backoff. So rows do
+	// not use up their tries. One row that fails again and again is not enough.
 	brokenAfter = 8
+	// freshPace bounds the wait until a lane that is only probed tries a row that was never tried:
+	// rows that fail again and again must not hold up those of other keys behind them.
+	freshPace = 5 * time.Second
 	// leaseBatch bounds the rows that one Lease takes.
 	leaseBatch = 128
 	// settleFor is how long a result is offered to a store that can't be written.
@@ -37,6 +40,9 @@ type lane struct {
 	inHand  map[*hand]struct{}
 	failing map[int64]struct{} // rows that failed since the last success, up to brokenAfter
 	probes  int                // tries that failed since then
+	// retries counts the probes of rows that may have failed before, the next one not before retryAt.
+	retries int
+	retryAt time.Time
 }
 
 // hand is a row in hand.
@@ -81,7 +87,8 @@ func (l *lane) take(ctx, hard context.Context, tries *sync.WaitGroup) {
 		}
 		asked := time.Now()
 		got, err := l.d.store.Lease(ctx, LeaseRequest{Lane: l.w.Lane, Max: min(free, leaseBatch),
-			For: l.w.Lease, MaxLost: l.w.MaxLost, HoldLost: l.w.HoldLost, Block: l.w.Block})
+			For: l.w.Lease, MaxLost: l.w.MaxLost, HoldLost: l.w.HoldLost, Block: l.w.Block,
+			Fresh: probing > 0 && l.onlyFresh()})
 		if err != nil {
 			if ctx.Err() != nil {
 				return
@@ -119,12 +126,27 @@ func (l *lane) wait(ctx context.Context, bell <-chan struct{}, d time.Duration) 
 	}
 }
 
+// onlyFresh reports whether a probe has to be of a row that was never tried: those that failed before
+// are probed at the pace of the backoff.
+func (l *lane) onlyFresh() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if now.Before(l.retryAt) {
+		return true
+	}
+	l.retries++
+	l.retryAt = now.Add(l.w.Backoff.Jitter(l.retries))
+	return false
+}
+
 // room returns how many rows may be taken, and the pause before it while every try fails.
 func (l *lane) room() (free int, probing time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.failing) >= brokenAfter {
-		return max(1-len(l.inHand), 0), l.w.Backoff.Jitter(l.probes + 1)
+		pace := Backoff{Base: l.w.Backoff.Base, Cap: min(l.w.Backoff.Cap, freshPace)}
+		return max(1-len(l.inHand), 0), pace.Jitter(l.probes + 1)
 	}
 	return max(l.w.Concurrency-len(l.inHand), 0), 0
 }
@@ -188,18 +210,29 @@ func (l *lane) attempt(ctx context.Context, row Row) (set Settlement) {
 	return l.w.Attempt(ctx, row)
 }
 
-// note counts the rows that fail. What a destination answered for good is no sign of its absence.
+// note counts the rows that fail at their first try. What a destination answered for good is no sign
+// of its absence, nor is what failed before and fails again.
 func (l *lane) note(row Row, set Settlement) {
 	failed := set.NotTried || set.State == Pending || set.State == Held ||
 		set.State == Dead && set.DeadCause == CauseTransient
+	fresh := row.Attempt <= 1 || set.NotTried
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case !failed:
+		if len(l.failing) >= brokenAfter {
+			l.d.cfg.Logger.Info("a lane works again", "lane", l.w.Lane)
+		}
 		clear(l.failing)
-		l.probes = 0
+		l.probes, l.retries, l.retryAt = 0, 0, time.Time{}
 	case len(l.failing) < brokenAfter:
-		l.failing[row.Seq] = struct{}{}
+		if !fresh {
+			return
+		}
+		if l.failing[row.Seq] = struct{}{}; len(l.failing) == brokenAfter {
+			l.d.cfg.Logger.Warn("every try of a lane fails: it is probed, one row at a time",
+				"lane", l.w.Lane, "error", set.Error)
+		}
 	default:
 		l.probes++
 	}

@@ -49,6 +49,9 @@ type LeaseRequest struct {
 	// Block keeps later rows of the order key waiting behind a row that Lease itself makes dead
 	// or held (on_dead: block).
 	Block bool
+	// Fresh passes over due rows that failed before, so that however many of them are due, one that
+	// was never tried is found behind them. A store may give up after a bounded look.
+	Fresh bool
 }
 
 // Leased is what Lease took.

@@ -24,6 +24,9 @@ func leaseCases() []Case {
 			run: exhausted},
 		{Name: "Lease/D02_RetryTimeIsKept", Promise: "a row that failed is due at its time, not " +
 			"before", run: retryTime},
+		{Name: "Lease/D04_FreshRowsAreFoundBehindThoseThatFailed", Promise: "asked for a fresh row, " +
+			"a lease passes over due rows that failed before, but not over their keys",
+			run: freshOnly},
 		{Name: "Lease/D07_SelectedByState", Promise: "an early row that becomes due late is " +
 			"taken, though later ones were taken before", run: byState},
 		{Name: "Lease/BadRequests", Promise: "a lease without a lane, a number or a length is an " +
@@ -130,6 +133,31 @@ func exhausted(k *kit) {
 	}
 	k.append(arrival("fresh"))
 	k.wantNames("next lease", k.lease(10), "fresh")
+}
+
+func freshOnly(k *kit) {
+	k.append(arrival("bad"), ordered("bad of a", "a"), ordered("lost of b", "b"))
+	for _, row := range k.lease(2) {
+		k.end(row, queue.Settlement{State: queue.Pending, RetryIn: time.Second, Error: "503"})
+	}
+	k.take("lost of b")
+	k.reopen(false)
+	k.h.Advance(time.Minute)
+	k.append(ordered("later of a", "a"), arrival("fresh"), ordered("later of b", "b"))
+	r := request(10)
+	r.Fresh = true
+	got := k.leaseBy(r).Rows
+	if len(got) == 1 && got[0].Lost > 0 { // alone, until it is through
+		k.wantNames("what lost its worker", got, "lost of b")
+		k.end(got[0], queue.Settlement{State: queue.Pending, RetryIn: hour})
+		got = k.leaseBy(r).Rows
+	}
+	k.wantNames("fresh rows", got, "fresh")
+	for _, row := range got {
+		k.end(row, queue.Settlement{State: queue.Done})
+	}
+	k.wantNames("all rows", k.lease(10), "bad", "bad of a")
+	k.wantCounts()
 }
 
 func retryTime(k *kit) {
