@@ -272,7 +272,7 @@ func TestRefusedEventNamesTheHolder(t *testing.T) {
 	m.x("T1", "first", take("A", ""))
 	r := m.x("T2", "first", take("A", ""))
 	m.wantRow(r, queue.Dead, "refused: roadway/A: task T1 owns it")
-	if r.DeadCause != queue.CauseIllegal {
+	if r.DeadCause != queue.CauseBusy {
 		t.Fatalf("cause %s", r.DeadCause)
 	}
 }
