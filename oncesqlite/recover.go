@@ -90,7 +90,7 @@ func (s *Store) recover() error {
 	if err != nil {
 		return err
 	}
-	s.clock.last.Store(max(last, newest))
+	s.clock.start(max(last, newest))
 	clean, err := s.metaInt(metaClean)
 	if err != nil {
 		return err
