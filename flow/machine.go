@@ -91,7 +91,6 @@ type Overdue struct {
 
 // Event is one legal move.
 type Event struct {
-	Name string
 	From []string
 	// To is the new state; empty: the state stays.
 	To  string

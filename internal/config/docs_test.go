@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -90,7 +91,7 @@ func TestDocs_NameEveryField(t *testing.T) {
 	fields := regexp.MustCompile(`(?m)(?:^ *|[{,] ?)([a-z_]+):`)
 	for _, m := range fields.FindAllStringSubmatch(out, -1) {
 		field := m[1]
-		if contains(own, field) || seen[field] {
+		if slices.Contains(own, field) || seen[field] {
 			continue
 		}
 		seen[field] = true

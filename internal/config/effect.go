@@ -140,7 +140,7 @@ func (r *reader) checkTopic(o *object, kind string) {
 	}
 }
 
-// all lists the builder's templates.
+// used says what the builder's templates read.
 func (b *builder) used() uses {
 	var u uses
 	for _, t := range []*expr.Template{b.topic, b.path, b.contentType} {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/oncekit/once/flow"
@@ -34,7 +35,7 @@ func (r *reader) events(flowKey *node, o *object, states []string) map[string]*f
 
 func (r *reader) event(key *node, o *object, states []string) *flow.Event {
 	what := "the event " + quote(key.text)
-	ev := &flow.Event{Name: key.text}
+	ev := &flow.Event{}
 	if key.text == "" || len(key.text) > 256 {
 		r.add(key.at, "an event's name is empty or too long; expected 1 to 256 bytes")
 	}
@@ -142,7 +143,7 @@ func (r *reader) resource(n *node, what string) *expr.Template {
 	case !found || kind == "":
 		r.add(n.at, "%s holds %s, without a kind; expected KIND/NAME", what, n.show())
 		return nil
-	case !dynamic && !contains(r.kindNames, kind):
+	case !dynamic && !slices.Contains(r.kindNames, kind):
 		if near := nearest(kind, r.kindNames); near != "" && !n.filled {
 			r.add(n.at, "%s holds the kind of resource %s, which isn't declared; did you mean"+
 				" %s? (declare `%s: {}` under `resources` if it is another one)", what,

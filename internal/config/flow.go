@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"time"
 
 	"github.com/oncekit/once/flow"
@@ -50,7 +51,7 @@ func (r *reader) flow(key *node, o *object) {
 	}
 	s.task = r.expression(task, "task", varsMessage)
 	states := r.states(o)
-	m.Initial = r.initial(key, o, states)
+	m.Initial = r.initial(key, o)
 	for _, n := range r.stateList(o, "final", "names of states") {
 		m.Final = append(m.Final, n.text)
 	}
@@ -80,7 +81,7 @@ func (r *reader) flow(key *node, o *object) {
 func (r *reader) states(o *object) []string {
 	var list []string
 	add := func(n *node) {
-		if n != nil && n.kind == textKind && !contains(list, n.text) {
+		if n != nil && n.kind == textKind && !slices.Contains(list, n.text) {
 			list = append(list, n.text)
 		}
 	}
@@ -118,7 +119,7 @@ func eventNames(m *flow.Machine) map[string]bool {
 	return known
 }
 
-func (r *reader) initial(key *node, o *object, states []string) string {
+func (r *reader) initial(key *node, o *object) string {
 	n := o.textNode("initial", "the name of the first state")
 	if n == nil {
 		if !o.has("initial") {

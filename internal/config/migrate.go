@@ -1,5 +1,7 @@
 package config
 
+import "slices"
+
 // discard is written where what the store still has is given up.
 const discard = "discard"
 
@@ -57,7 +59,7 @@ func (r *reader) migrate(o *object) {
 
 func (r *reader) migrateFlow(key, value *node) *out {
 	if value.kind == textKind && value.text == discard {
-		if contains(r.flowNames, key.text) {
+		if slices.Contains(r.flowNames, key.text) {
 			r.add(value.at, "the flow %s is in the file; expected to discard only one that is gone",
 				quote(key.text))
 		}
@@ -98,10 +100,10 @@ func (r *reader) renames(o *object, field string, names []string, canDiscard boo
 	for _, e := range n.entries {
 		switch {
 		case e.value.kind == badKind:
-		case e.value.kind != textKind || !contains(allowed, e.value.text):
+		case e.value.kind != textKind || !slices.Contains(allowed, e.value.text):
 			r.add(e.value.at, "%s: %s is no new name; %s", field, e.value.shown(),
 				oneOf(e.value.text, allowed))
-		case contains(names, e.key.text):
+		case slices.Contains(names, e.key.text):
 			r.add(e.key.at, "%s: %s is still in the file; expected a name that is gone", field,
 				quote(e.key.text))
 		default:

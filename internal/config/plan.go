@@ -42,7 +42,7 @@ type InUse struct {
 	Destinations map[string]int64
 }
 
-func (r *reader) planSource(name string, k sourceKey, o *object) {
+func (r *reader) planSource(name string, k sourceKey) {
 	if r.c.plan.Sources == nil {
 		r.c.plan.Sources = map[string]SourcePlan{}
 	}
@@ -176,7 +176,7 @@ func (c *comparison) gone(used map[string]int64, declared []string, migrated map
 ) {
 	for _, name := range slices.Sorted(maps.Keys(used)) {
 		to := migrated[name]
-		known := contains(declared, name) || contains(declared, to) || to == discard
+		known := slices.Contains(declared, name) || slices.Contains(declared, to) || to == discard
 		if n := used[name]; n > 0 && !known {
 			f(name, n)
 		}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -57,7 +58,7 @@ func (o *object) optional(name string) *object {
 
 // get returns a field's value, nil if it is missing.
 func (o *object) get(name string) *node {
-	if !contains(o.known, name) {
+	if !slices.Contains(o.known, name) {
 		o.known = append(o.known, name)
 	}
 	n := o.n.member(name)
@@ -80,7 +81,7 @@ func (o *object) close(what string) {
 		return
 	}
 	for _, e := range o.n.entries {
-		if !contains(o.known, e.key.raw) {
+		if !slices.Contains(o.known, e.key.raw) {
 			o.l.add(e.key.at, "%s has no field %s; %s", what, quote(e.key.raw),
 				oneOf(e.key.raw, o.known))
 		}
@@ -137,7 +138,7 @@ func (l *loader) secret(n *node, name, want string) string {
 	return n.text
 }
 
-// scalar reads a text with a form of its own: get says whether it is right.
+// scalar reads a text with a form of its own: parse says whether it is right.
 func (o *object) scalar(name, want string, parse func(string) bool) *node {
 	n := o.get(name)
 	if n == nil || n.kind == badKind {
@@ -236,7 +237,7 @@ func (o *object) choice(name, def string, words ...string) string {
 	v := def
 	switch {
 	case n == nil || n.kind == badKind:
-	case (n.kind == textKind || n.kind == numberKind) && contains(words, n.text):
+	case (n.kind == textKind || n.kind == numberKind) && slices.Contains(words, n.text):
 		v = n.text
 	default:
 		hint := oneOf(n.text, words)
@@ -294,21 +295,19 @@ func (o *object) texts(name, want string) []*node {
 }
 
 // each calls f with every member of a map of names; the names are checked.
-func (l *loader) each(n *node, what string, f func(key, value *node)) *out {
-	shown := &out{byKey: map[string]*out{}}
+func (l *loader) each(n *node, what string, f func(key, value *node)) {
 	if n == nil || n.kind == badKind {
-		return shown
+		return
 	}
 	if n.kind != mapKind {
 		l.add(n.at, "%s is %s; expected a map of names", what, n.what())
-		return shown
+		return
 	}
 	for _, e := range n.entries {
 		if l.checkName(e.key, "a name in "+what) {
 			f(e.key, e.value)
 		}
 	}
-	return shown
 }
 
 const wantName = "up to 64 letters, digits, _ . and -, the first a letter or digit"

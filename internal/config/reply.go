@@ -18,7 +18,7 @@ func outcomes() []queue.Outcome {
 		queue.Unauthorized, queue.Unavailable}
 }
 
-// replies reads what senders are told. What is missing stays built in.
+// replies reads what senders are told. An outcome that is missing keeps its built-in reply.
 func (r *reader) replies(o *object) map[queue.Outcome]inbox.Reply {
 	all := o.optional("reply")
 	if all == nil {
@@ -35,12 +35,12 @@ func (r *reader) replies(o *object) map[queue.Outcome]inbox.Reply {
 }
 
 func (r *reader) reply(o *object, outcome queue.Outcome) inbox.Reply {
-	lowest, def := 200, 0
+	lowest := 200
 	switch outcome {
 	case queue.Unauthorized, queue.Unavailable:
 		lowest = 400 // a 2xx would tell the sender to stop
 	}
-	reply := inbox.Reply{Status: def}
+	var reply inbox.Reply
 	if o.has("status") {
 		reply.Status = o.whole("status", 0, lowest, 599)
 	}

@@ -4,17 +4,18 @@ import (
 	"math"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// durationUnits in falling order, as they are written.
 type unit struct {
 	name string
 	size time.Duration
 }
 
+// durationUnits in falling order, as they are written.
 func durationUnits() []unit {
 	return []unit{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute},
 		{"s", time.Second}, {"ms", time.Millisecond}}
@@ -157,7 +158,7 @@ func checkURL(s string, schemes ...string) string {
 	switch {
 	case err != nil || u.Scheme == "" || u.Host == "":
 		return "is no URL; " + want
-	case !contains(schemes, u.Scheme):
+	case !slices.Contains(schemes, u.Scheme):
 		return "has the scheme " + quote(u.Scheme) + "; expected " +
 			strings.Join(schemes, ", ")
 	case u.Hostname() == "":
@@ -166,13 +167,4 @@ func checkURL(s string, schemes ...string) string {
 		return "has a fragment (#…), which is never sent; expected none"
 	}
 	return ""
-}
-
-func contains(list []string, s string) bool {
-	for _, have := range list {
-		if have == s {
-			return true
-		}
-	}
-	return false
 }

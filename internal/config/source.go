@@ -22,12 +22,8 @@ const MaxDepth = 1000
 // SourceSettings is what the file says of a source beside what the inbox takes.
 type SourceSettings struct {
 	Name string
-	// Flow that works the callbacks; empty: Handler does.
-	Flow string
-	// Handler says who works the callbacks, and how; nil: Flow does.
+	// Handler says who works the callbacks, and how; nil: a flow does.
 	Handler *Handler
-	// Bearer is true if the sender has to show a token.
-	Bearer bool
 }
 
 // sources reads where callbacks come from.
@@ -84,13 +80,12 @@ func (r *reader) source(key *node, o *object, taken map[string]*node) {
 	}
 	settings := SourceSettings{Name: key.text}
 	s.Verifier = r.auth(o)
-	settings.Bearer = s.Verifier != nil
 	s.Replies = r.replies(o)
 	r.target(key, o, s, &settings)
 	o.close("the source " + quote(key.text))
 	r.c.Sources = append(r.c.Sources, s)
 	r.c.SourceSettings = append(r.c.SourceSettings, settings)
-	r.planSource(s.Name, keys, o)
+	r.planSource(s.Name, keys)
 }
 
 // needsEvent tells a source whose messages have no event where one decides what happens to them.

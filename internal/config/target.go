@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oncekit/once/flow"
@@ -91,14 +92,14 @@ func (r *reader) target(key *node, o *object, s *inbox.Source, settings *SourceS
 		return
 	}
 	if chosen[0] == "flow" {
-		r.toFlow(o, to, s, settings)
+		r.toFlow(o, to, s)
 	} else {
 		r.toHandler(chosen[0], to, order, events, s, settings)
 	}
 	to.close("to")
 }
 
-func (r *reader) toFlow(o, to *object, s *inbox.Source, settings *SourceSettings) {
+func (r *reader) toFlow(o, to *object, s *inbox.Source) {
 	for _, name := range []string{"order_by", "events"} {
 		if n := o.get(name); n != nil {
 			r.add(n.at, "%s has no meaning with to: {flow}; the task is the order and the flow"+
@@ -113,7 +114,6 @@ func (r *reader) toFlow(o, to *object, s *inbox.Source, settings *SourceSettings
 	if !r.reference(n, "flow", "flow", r.flowNames) {
 		return
 	}
-	settings.Flow = n.text
 	r.feeds[n.text] = max(r.feeds[n.text], s.Retention)
 	for i, m := range r.c.Machines {
 		if m.Name == n.text && r.c.FlowSettings[i].task != nil {
@@ -124,7 +124,7 @@ func (r *reader) toFlow(o, to *object, s *inbox.Source, settings *SourceSettings
 
 // reference tells a name that isn't declared.
 func (r *reader) reference(n *node, field, what string, names []string) bool {
-	if contains(names, n.text) {
+	if slices.Contains(names, n.text) {
 		return true
 	}
 	wrong := n.text
