@@ -153,7 +153,7 @@ func fill(ctx context.Context, path string, produce func(*producer) error) (err 
 		}
 	}
 	if err != nil {
-		return errors.Join(err, w.db.Close())
+		return errors.Join(err, w.release())
 	}
 	if err := w.close(); err != nil {
 		return err

@@ -2,6 +2,7 @@ package fill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -128,5 +129,18 @@ func TestTheStampOfTheSameLayoutIsTheSame(t *testing.T) {
 	b, err2 := Stamp(t.Context())
 	if err1 != nil || err2 != nil || a != b || len(a) != 64 {
 		t.Errorf("%q and %q, errors %v, %v", a, b, err1, err2)
+	}
+}
+
+func TestAFillThatIsBrokenOffLeavesNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	path := filepath.Join(t.TempDir(), "once.db")
+	if err := Remembered(ctx, path, 100_000); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that it was cancelled", err)
+	}
+	left, err := filepath.Glob(path + "*")
+	if err != nil || len(left) > 0 {
+		t.Errorf("%v is left, error %v", left, err)
 	}
 }

@@ -186,6 +186,11 @@ func (w *writer) close() error {
 			return fmt.Errorf("%.60q: %w", s, err)
 		}
 	}
+	return w.release()
+}
+
+// release closes the file as it is.
+func (w *writer) release() error {
 	return errors.Join(w.row.Close(), w.task.Close(), w.db.Close())
 }
 
