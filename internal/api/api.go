@@ -29,6 +29,9 @@ type Config struct {
 	// Route gives a callback the place that it has by today's configuration.
 	Route func(queue.Row) (queue.Arrival, error)
 
+	// Destinations says how each destination stands. Default: there are none.
+	Destinations func() []Destination
+
 	// Listen is the address of the listener, host:port. Its host may stand in a Host header.
 	// Anything but a loopback address needs a Token. Default: unknown, so a Token is needed.
 	Listen string
@@ -71,6 +74,9 @@ func New(cfg Config) (*API, error) {
 	}
 	if cfg.Concurrent <= 0 {
 		cfg.Concurrent = 32
+	}
+	if cfg.Destinations == nil {
+		cfg.Destinations = func() []Destination { return nil }
 	}
 	if cfg.Version == "" {
 		cfg.Version = "unknown"

@@ -219,12 +219,12 @@ func plant(t testing.TB) *flow.Engine {
 			return []byte(`{"topic":"roadway/unlock"}`), []byte(`{}`), nil
 		}}
 	m := &flow.Machine{
-		Name: "transport", Initial: "created", Final: []string{"finished"},
+		Initial: "created", Final: []string{"finished"},
 		Events: map[string]*flow.Event{
-			"startFE": {Name: "startFE", From: []string{"created"}, To: "running",
-				Set:     []flow.Field{{Name: "seq", Value: seq}},
+			"startFE": {From: []string{"created"}, To: "running",
+				Set:     []flow.Field{{Value: seq}},
 				Acquire: []flow.Expr{roadway}},
-			"finish": {Name: "finish", From: []string{"running"}, To: "finished", ReleaseAll: true},
+			"finish": {From: []string{"running"}, To: "finished", ReleaseAll: true},
 		},
 	}
 	decode := func(r queue.Row) (flow.Message, error) {

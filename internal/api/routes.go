@@ -24,6 +24,10 @@ func (a *API) table() []route {
 			limitParam()},
 		response: rejectedList{}, handle: a.listRejected,
 	}, route{
+		method: http.MethodGet, pattern: prefix + "/destinations", id: "listDestinations",
+		summary:  "The destinations, and why effects wait for one",
+		response: destinationList{}, handle: a.listDestinations,
+	}, route{
 		method: http.MethodGet, pattern: prefix + "/openapi.yaml", id: "getOpenAPI",
 		summary: "This description", produces: "application/yaml", raw: a.describe,
 	})

@@ -22,6 +22,7 @@ const (
 	nameTasks       = "once_tasks"
 	nameConflicts   = "once_resource_conflicts_total"
 	namePaused      = "once_destination_paused"
+	nameOpen        = "once_destination_open"
 	nameDropped     = "once_rejected_dropped_total"
 	nameReady       = "once_store_ready"
 	nameBuild       = "once_build_info"
@@ -51,6 +52,8 @@ func Families() []Family {
 			"Callbacks whose resource was taken when they were worked."},
 		{namePaused, "gauge", []string{"destination"},
 			"1 while the destination is paused because it refuses us."},
+		{nameOpen, "gauge", []string{"destination"},
+			"1 while effects are sent; 0: no connection, or paused."},
 		{nameDropped, "counter", []string{"source"},
 			"Refused messages that were not kept for the operator."},
 		{nameReady, "gauge", nil,

@@ -13,16 +13,18 @@ import (
 // countsTimeout bounds the reading of the kept counters, which are in memory.
 const countsTimeout = 5 * time.Second
 
-// kept shows the counters that the store keeps.
+// kept shows what is read at a scrape: the counters that the store keeps, and which destinations are
+// open.
 type kept struct {
-	counts                    func(context.Context) (queue.Counts, error)
-	log                       *slog.Logger
-	callbacks, effects, tasks *prometheus.Desc
+	counts                          func(context.Context) (queue.Counts, error)
+	isOpen                          func() map[string]bool
+	log                             *slog.Logger
+	callbacks, effects, tasks, open *prometheus.Desc
 }
 
-func newKept(counts func(context.Context) (queue.Counts, error), log *slog.Logger) *kept {
+func newKept(cfg Config, log *slog.Logger) *kept {
 	return &kept{
-		counts: counts, log: log,
+		counts: cfg.Counts, isOpen: cfg.Open, log: log, open: desc(nameOpen),
 		callbacks: desc(nameCallbacks), effects: desc(nameEffects), tasks: desc(nameTasks),
 	}
 }
@@ -37,11 +39,17 @@ func (k *kept) Describe(out chan<- *prometheus.Desc) {
 	out <- k.callbacks
 	out <- k.effects
 	out <- k.tasks
+	out <- k.open
 }
 
 // Collect implements prometheus.Collector. Without an answer of the store the gauges are missing:
 // an old number would look like a fact.
 func (k *kept) Collect(out chan<- prometheus.Metric) {
+	if k.isOpen != nil {
+		for name, open := range k.isOpen() {
+			out <- gauge(k.open, int64(oneIf(open)), name)
+		}
+	}
 	if k.counts == nil {
 		return
 	}

@@ -26,6 +26,8 @@ import (
 type Config struct {
 	// Counts reads the kept counters, once a scrape. Default: there are none.
 	Counts func(context.Context) (queue.Counts, error)
+	// Open says which destinations effects are sent to, once a scrape. Default: there are none.
+	Open func() map[string]bool
 	// Version of the program. Default "unknown".
 	Version string
 	// Logger gets failed scrapes. Default: discards.
@@ -79,7 +81,7 @@ func New(cfg Config) (*Metrics, error) {
 	build.WithLabelValues(cmp.Or(cfg.Version, "unknown"), runtime.Version()).Set(1)
 	for _, c := range []prometheus.Collector{
 		m.receipts, m.attempts, m.tries, m.dropped, m.ack, m.seconds, m.paused, conflicts, ready,
-		build, newKept(cfg.Counts, m.log), collectors.NewGoCollector(),
+		build, newKept(cfg, m.log), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := m.reg.Register(c); err != nil {

@@ -194,14 +194,21 @@ func TestTheTableIsCompleteInCodeAndDocumentation(t *testing.T) {
 				{Kind: queue.Effect, Source: "d"}: 1},
 			Tasks: map[queue.TaskCount]int64{{Flow: "f", State: "s"}: 1},
 		}, nil
-	}})
+	}, Open: func() map[string]bool { return map[string]bool{"d": true, "away": false} }})
 	m.Receipt("s", queue.Accepted, 0)
 	m.RejectedDropped("s")
 	m.DestinationPaused("d", false)
 	m.Attempt(queue.Row{Kind: queue.Callback, Source: "s"}, queue.Settlement{State: queue.Done}, 1)
 	m.Attempt(queue.Row{Kind: queue.Effect, Source: "s"}, queue.Settlement{State: queue.Done}, 1)
 	shown := map[string]string{}
-	for _, l := range scrape(t, m) {
+	lines := scrape(t, m)
+	for _, want := range []string{`once_destination_open{destination="d"} 1`,
+		`once_destination_open{destination="away"} 0`} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("no line %s", want)
+		}
+	}
+	for _, l := range lines {
 		if rest, ok := strings.CutPrefix(l, "# TYPE once_"); ok {
 			name, kind, _ := strings.Cut(rest, " ")
 			shown["once_"+name] = kind

@@ -23,8 +23,8 @@ func (s *Server) build() (err error) {
 	if s.engine, err = flow.New(s.cfg.Machines, s.cfg.Kinds, decode, flow.Config{}); err != nil {
 		return err
 	}
-	s.metrics, err = metrics.New(metrics.Config{Counts: s.store.Counts, Version: s.opts.Version,
-		Logger: s.log})
+	s.metrics, err = metrics.New(metrics.Config{Counts: s.store.Counts, Open: s.isOpen,
+		Version: s.opts.Version, Logger: s.log})
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,6 @@ func (s *Server) destination(c *config.DestinationConfig) (*outbox.Destination, 
 	if err != nil {
 		return nil, fmt.Errorf("destination %s: %w", c.Name, err)
 	}
-	s.metrics.DestinationPaused(c.Name, false) // shown from the start
 	return &outbox.Destination{
 		Name: c.Name, Sender: sender, Retry: c.Policy.Retry, HoldUnknown: c.Policy.HoldUnknown,
 		Timeout: c.Policy.Timeout, Concurrency: c.Policy.Concurrency, Block: c.Policy.Block,

@@ -49,8 +49,9 @@ type Server struct {
 	log    *slog.Logger
 	store  *oncesqlite.Store
 	engine *flow.Engine
-	// sources by name.
+	// sources by name, and the flows of those that have one.
 	sources      map[string]*inbox.Source
+	flows        map[string]string
 	destinations []*outbox.Destination
 	metrics      *metrics.Metrics
 	dispatcher   *queue.Dispatcher
@@ -71,9 +72,13 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{opts: o, cfg: o.Config, log: o.Logger, sources: map[string]*inbox.Source{}}
+	s := &Server{opts: o, cfg: o.Config, log: o.Logger, sources: map[string]*inbox.Source{},
+		flows: map[string]string{}}
 	for _, src := range s.cfg.Sources {
 		s.sources[src.Name] = src
+	}
+	for _, src := range s.cfg.SourceSettings {
+		s.flows[src.Name] = src.Flow
 	}
 	if s.cfg.Gateway != nil {
 		return nil, errors.New("the file has a `gateway`, which this version does not serve yet: " +
@@ -133,7 +138,7 @@ func (s *Server) listenSenders() (listener, error) {
 func (s *Server) listenAdmin() (listener, error) {
 	handler, err := api.New(api.Config{
 		Browser: s.store, Operator: s.store, Transactor: s.store, Engine: s.engine,
-		Ping: s.store.Ping, Route: s.route, Metrics: s.metrics,
+		Ping: s.store.Ping, Route: s.route, Metrics: s.metrics, Destinations: s.status,
 		Token: s.cfg.Admin.Token, Hosts: s.cfg.Admin.Hosts, Listen: s.cfg.Admin.Listen,
 		Logger: s.log, Version: s.opts.Version,
 	})

@@ -1,0 +1,27 @@
+package server
+
+import "github.com/oncekit/once/internal/api"
+
+// isOpen tells the metrics to which destinations effects are sent.
+func (s *Server) isOpen() map[string]bool {
+	out := make(map[string]bool, len(s.destinations))
+	for _, d := range s.destinations {
+		out[d.Name] = d.Open()
+	}
+	return out
+}
+
+// status tells the operator how the destinations stand.
+func (s *Server) status() []api.Destination {
+	out := make([]api.Destination, len(s.destinations))
+	for i, d := range s.destinations {
+		out[i] = api.Destination{Name: d.Name, Kind: s.cfg.Destinations[i].Kind(), Open: d.Open()}
+		if err := d.Err(); err != nil {
+			out[i].Reason = err.Error()
+		}
+		if p, paused := d.Paused(); paused {
+			out[i].PausedSince = p.Since
+		}
+	}
+	return out
+}
