@@ -92,7 +92,7 @@ func callbackOf(r *queue.Row) callback {
 	}
 }
 
-// nextTry leaves out the end of a lease, which NextAt is too.
+// nextTry is the next try of a row that waits; whatever others carry there is none.
 func nextTry(r *queue.Row) *instant {
 	if r.State != queue.Pending && r.State != queue.Parked {
 		return nil

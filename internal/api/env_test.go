@@ -219,10 +219,10 @@ func plant(t testing.TB) *flow.Engine {
 			return []byte(`{"topic":"roadway/unlock"}`), []byte(`{}`), nil
 		}}
 	m := &flow.Machine{
-		Initial: "created", Final: []string{"finished"},
+		Name: "transport", Initial: "created", Final: []string{"finished"},
 		Events: map[string]*flow.Event{
 			"startFE": {From: []string{"created"}, To: "running",
-				Set:     []flow.Field{{Value: seq}},
+				Set:     []flow.Field{{Name: "seq", Value: seq}},
 				Acquire: []flow.Expr{roadway}},
 			"finish": {From: []string{"running"}, To: "finished", ReleaseAll: true},
 		},

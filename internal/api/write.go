@@ -2,14 +2,13 @@ package api
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 	"unicode/utf8"
-
-	"encoding/base64"
 )
 
 // writeJSON writes a value, indented for the people who read it.
