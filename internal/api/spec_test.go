@@ -36,7 +36,8 @@ func TestTheDescriptionIsValidAndNamesEachRoute(t *testing.T) {
 		GET/api/v1/tasks/{flow}/{id} POST/api/v1/tasks/{flow}/{id}/move GET/api/v1/resources
 		POST/api/v1/resources/{kind}/{name}/release POST/api/v1/resources/{kind}/{name}/transfer
 		GET/api/v1/effects GET/api/v1/effects/{id} POST/api/v1/effects/{id}/retry
-		POST/api/v1/effects/{id}/discard POST/api/v1/effects/{id}/done GET/api/v1/rejected`)
+		POST/api/v1/effects/{id}/discard POST/api/v1/effects/{id}/done GET/api/v1/rejected
+		GET/api/v1/destinations`)
 	for _, w := range want {
 		if method, path, _ := strings.Cut(w, "/"); !got[method+" /"+path] {
 			t.Errorf("%s is not described", w)
