@@ -22,7 +22,9 @@ const MaxDepth = 1000
 // SourceSettings is what the file says of a source beside what the inbox takes.
 type SourceSettings struct {
 	Name string
-	// Handler says who works the callbacks, and how; nil: a flow does.
+	// Flow that works the callbacks; empty: Handler does.
+	Flow string
+	// Handler says who works the callbacks, and how; nil: Flow does.
 	Handler *Handler
 }
 

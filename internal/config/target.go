@@ -92,14 +92,14 @@ func (r *reader) target(key *node, o *object, s *inbox.Source, settings *SourceS
 		return
 	}
 	if chosen[0] == "flow" {
-		r.toFlow(o, to, s)
+		r.toFlow(o, to, s, settings)
 	} else {
 		r.toHandler(chosen[0], to, order, events, s, settings)
 	}
 	to.close("to")
 }
 
-func (r *reader) toFlow(o, to *object, s *inbox.Source) {
+func (r *reader) toFlow(o, to *object, s *inbox.Source, settings *SourceSettings) {
 	for _, name := range []string{"order_by", "events"} {
 		if n := o.get(name); n != nil {
 			r.add(n.at, "%s has no meaning with to: {flow}; the task is the order and the flow"+
@@ -114,6 +114,7 @@ func (r *reader) toFlow(o, to *object, s *inbox.Source) {
 	if !r.reference(n, "flow", "flow", r.flowNames) {
 		return
 	}
+	settings.Flow = n.text
 	r.feeds[n.text] = max(r.feeds[n.text], s.Retention)
 	for i, m := range r.c.Machines {
 		if m.Name == n.text && r.c.FlowSettings[i].task != nil {
