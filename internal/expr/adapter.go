@@ -10,18 +10,10 @@ import (
 	"github.com/oncekit/once/internal/value"
 )
 
-// AbsentValue is the type of [Absent].
-type AbsentValue struct{}
+// Absent is the result of an expression whose optional has no value. Compare with ==.
+var Absent any = absent{}
 
-// Absent is the result of an expression whose optional has no value. Compare with ==, or ask
-// [IsAbsent].
-var Absent any = AbsentValue{}
-
-// IsAbsent reports whether a result is the absent value.
-func IsAbsent(v any) bool {
-	_, absent := v.(AbsentValue)
-	return absent
-}
+type absent struct{}
 
 // maxResultDepth bounds the nesting of what an expression builds.
 const maxResultDepth = 64
@@ -110,7 +102,7 @@ func listFromCEL(l traits.Lister, depth int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !IsAbsent(v) {
+		if v != Absent {
 			out = append(out, v)
 		}
 	}
@@ -132,7 +124,7 @@ func mapFromCEL(m traits.Mapper, depth int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !IsAbsent(v) {
+		if v != Absent {
 			out[string(name)] = v
 		}
 	}

@@ -77,7 +77,7 @@ func (t *Template) Eval(vars *Vars) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if v == nil || IsAbsent(v) {
+		if v == nil || v == Absent {
 			continue
 		}
 		s, err := value.Text(v)

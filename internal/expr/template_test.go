@@ -254,7 +254,7 @@ func FuzzTemplate(f *testing.F) {
 			}
 			return
 		}
-		if expr.IsAbsent(v) {
+		if v == expr.Absent {
 			return
 		}
 		if _, err := value.Encode(v); err != nil && !strings.Contains(err.Error(), "UTF-8") {

@@ -136,7 +136,7 @@ func (n *node) eval(vars *Vars) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			if !IsAbsent(v) {
+			if v != Absent {
 				out[n.members[i].name] = v
 			}
 		}
@@ -148,7 +148,7 @@ func (n *node) eval(vars *Vars) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			if !IsAbsent(v) {
+			if v != Absent {
 				out = append(out, v)
 			}
 		}
