@@ -67,14 +67,14 @@ func (d *Destination) timeout() time.Duration {
 	if d.Timeout > 0 {
 		return d.Timeout
 	}
-	return DefaultTimeout
+	return defaultTimeout
 }
 
 func (d *Destination) concurrency() int {
 	if d.Concurrency > 0 {
 		return d.Concurrency
 	}
-	return DefaultConcurrency
+	return defaultConcurrency
 }
 
 func (d *Destination) log() *slog.Logger {

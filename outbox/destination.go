@@ -101,7 +101,8 @@ type Destination struct {
 	Timeout time.Duration
 	// Concurrency of tries. Default 16.
 	Concurrency int
-	// Block keeps later rows of an order key waiting behind a dead one (on_dead: block).
+	// Block keeps later rows of an order key waiting behind a dead or held one (on_dead:
+	// block).
 	Block bool
 	// Probe is how long after a refusal (class Pause) one row is tried to see whether it still
 	// stands. Default 1m.

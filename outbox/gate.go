@@ -171,7 +171,7 @@ func (d *Destination) pause(reason string) {
 	}
 	wait := d.Probe
 	if wait <= 0 {
-		wait = DefaultProbe
+		wait = defaultProbe
 	}
 	g.reason, g.probing, g.probeAt = reason, false, now.Add(wait)
 	if g.timer != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 // newTransport makes a transport of which each connection tells whether anything was written to
-// it. It speaks HTTP/1.1 alone: one request at a time on a connection, so that is a request's own
-// answer.
+// it. It speaks HTTP/1.1 alone: one request at a time on a connection, so that what is written while
+// a request has it is that request's own.
 func newTransport(cfg HTTPConfig) *http.Transport {
 	dialer := &net.Dialer{Timeout: cfg.DialTimeout}
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -9,6 +9,7 @@ const (
 	noSubscribers       = 0x10
 	malformedPacket     = 0x81
 	protocolError       = 0x82
+	implementationError = 0x83
 	notAuthorized       = 0x87
 	topicInvalid        = 0x90
 	packetIDNotFound    = 0x92
@@ -19,7 +20,6 @@ const (
 	payloadInvalid      = 0x99
 	retainNotSupported  = 0x9A
 	qosNotSupported     = 0x9B
-	implementationError = 0x83
 )
 
 // answer5 says what the code of a PUBACK, PUBREC or PUBCOMP means; nil: delivered.

@@ -11,10 +11,10 @@ import (
 
 // Defaults of a destination.
 const (
-	DefaultTimeout     = 10 * time.Second
-	DefaultConcurrency = 16
-	DefaultProbe       = time.Minute
-	DefaultRetryCap    = 5 * time.Minute
+	defaultTimeout     = 10 * time.Second
+	defaultConcurrency = 16
+	defaultProbe       = time.Minute
+	defaultRetryCap    = 5 * time.Minute
 )
 
 // notTriedWait is the wait of a row whose try was taken back. It is short, since the gate keeps
@@ -40,7 +40,7 @@ func (r Retry) cap() time.Duration {
 	if r.Cap > 0 {
 		return r.Cap
 	}
-	return DefaultRetryCap
+	return defaultRetryCap
 }
 
 // after is the wait that a destination asked for: never shorter (but for the cap), and up to a
@@ -66,7 +66,7 @@ func Settle(d *Destination, row queue.Row, err error, rnd Rand) queue.Settlement
 	case class == Permanent:
 		s.State, s.DeadCause, s.Block = queue.Dead, queue.CausePermanent, d.Block
 	case class == Unknown && d.HoldUnknown:
-		s.State = queue.Held
+		s.State, s.Block = queue.Held, d.Block
 	case d.Retry.Attempts > 0 && row.Attempt >= d.Retry.Attempts:
 		s.State, s.DeadCause, s.Block = queue.Dead, queue.CauseTransient, d.Block
 		s.Error = fmt.Sprintf("gave up after %d attempts: %s", row.Attempt, s.Error)

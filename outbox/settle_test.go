@@ -60,8 +60,8 @@ func TestSettleSaysWhatBecomesOfARow(t *testing.T) {
 		"permanent, blocking":       {hold, 1, permanent, queue.Dead, never, 0, true, false},
 		"unknown":                   {plain, 1, unknown, again, "", 500 * ms, false, false},
 		"unknown, last attempt":     {plain, 6, unknown, queue.Dead, usedUp, 0, false, false},
-		"unknown, held":             {hold, 3, unknown, queue.Held, "", 0, false, false},
-		"out of time, held":         {hold, 1, late, queue.Held, "", 0, false, false},
+		"unknown, held":             {hold, 3, unknown, queue.Held, "", 0, true, false},
+		"out of time, held":         {hold, 1, late, queue.Held, "", 0, true, false},
 		"last attempt, blocking":    {hold, 3, transient, queue.Dead, usedUp, 0, true, false},
 		"refused by the other side": {hold, 3, refused, again, "", 1000 * ms, false, true},
 	}
