@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -16,7 +17,7 @@ import (
 	"github.com/oncekit/once/internal/server"
 )
 
-// sources of settings that several commands share.
+// settings are what the flags say that several commands share.
 type settings struct{ file, listen, admin, store string }
 
 func (f *settings) add(c *cobra.Command, listeners bool) {
@@ -104,7 +105,7 @@ func signalContext() (context.Context, context.CancelFunc) {
 	}
 }
 
-func logger(w interface{ Write([]byte) (int, error) }, l config.Log) *slog.Logger {
+func logger(w io.Writer, l config.Log) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
 		level = slog.LevelInfo // the loader accepts known levels only
