@@ -34,7 +34,8 @@ type HandlerConfig struct {
 	// panicked, timed out or was stopped) for a person, instead of trying again
 	// (on_unknown: hold).
 	HoldUnknown bool
-	// Block keeps later callbacks of an order key waiting behind a dead one (on_dead: block).
+	// Block keeps later callbacks of an order key waiting behind one that is dead or held (on_dead:
+	// block).
 	Block bool
 	// Concurrency is how many callbacks are worked at once, for whoever runs Attempt. Default 16.
 	Concurrency int
@@ -132,7 +133,7 @@ func failed(ctx context.Context, cfg HandlerConfig, row queue.Row, err error) qu
 	case f.kind == permanent:
 		s.State, s.DeadCause, s.Block = queue.Dead, queue.CausePermanent, cfg.Block
 	case f.kind == unknown && cfg.HoldUnknown:
-		s.State = queue.Held
+		s.State, s.Block = queue.Held, cfg.Block
 	case cfg.Retry.Attempts > 0 && row.Attempt >= cfg.Retry.Attempts && !stopped:
 		s.State, s.DeadCause, s.Block = queue.Dead, queue.CauseTransient, cfg.Block
 	case f.kind == retryAfter && f.after > 0:

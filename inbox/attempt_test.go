@@ -100,7 +100,7 @@ func TestAttempt_ClassifiesFailures(t *testing.T) {
 	retry := want{state: queue.Pending, min: 1, max: 4 * time.Second} // base 1 s, third try
 	dead := want{state: queue.Dead, cause: queue.CausePermanent, block: true}
 	usedUp := want{state: queue.Dead, cause: queue.CauseTransient, block: true}
-	held := want{state: queue.Held}
+	held := want{state: queue.Held, block: true}
 	minute := want{state: queue.Pending, min: time.Minute, max: time.Minute}
 	day := want{state: queue.Pending, min: 24 * time.Hour, max: 24 * time.Hour}
 	for name, c := range map[string]struct {
