@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -39,6 +40,13 @@ func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"code":"%d","reqCode":"%s"}`, code, req[:len("REQ-")+digits])
 }
 
+// seen returns the bodies that came, and how often.
+func (e *echo) seen() map[string]int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.bodies)
+}
+
 func serve(t *testing.T, e *echo) Plan {
 	t.Helper()
 	e.bodies = map[string]int{}
@@ -56,12 +64,13 @@ func TestAClosedLoopSendsEachNumberOnce(t *testing.T) {
 	if err != nil || r.Errors != 0 || r.Answered != 200 || r.Sent != 200 {
 		t.Fatalf("%+v, error %v", r, err)
 	}
-	if len(e.bodies) != 200 {
-		t.Errorf("%d different bodies came, want 200", len(e.bodies))
+	got := e.seen()
+	if len(got) != 200 {
+		t.Errorf("%d different bodies came, want 200", len(got))
 	}
 	for n := range int64(200) {
-		if e.bodies[string(p.Body(n))] != 1 {
-			t.Errorf("number %d came %d times", n, e.bodies[string(p.Body(n))])
+		if times := got[string(p.Body(n))]; times != 1 {
+			t.Errorf("number %d came %d times", n, times)
 		}
 	}
 }
@@ -73,7 +82,7 @@ func TestDistinctNumbersAreSentOverAndOver(t *testing.T) {
 	if r, err := Run(t.Context(), p); err != nil || r.Errors != 0 || r.Answered != 100 {
 		t.Fatalf("%+v, error %v", r, err)
 	}
-	for body, n := range e.bodies {
+	for body, n := range e.seen() {
 		if n != 10 {
 			t.Errorf("%s came %d times, want 10", body, n)
 		}
