@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -60,8 +61,16 @@ func checkText(s string) error {
 		return errors.New("is no valid UTF-8")
 	case strings.ContainsRune(s, 0):
 		return errors.New("holds a NUL")
+	case strings.ContainsFunc(s, unfit):
+		return errors.New("holds a control character or a noncharacter")
 	}
 	return nil
+}
+
+// unfit reports the characters that a receiver may take for a malformed packet, upon which it
+// disconnects (MQTT 5.0, section 1.5.4).
+func unfit(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Noncharacter_Code_Point, r)
 }
 
 // limits are what the broker said when it took the connection.
