@@ -36,10 +36,43 @@ func Backup(ctx context.Context, path, to string, progress func(done, total int)
 	if app != applicationID {
 		return fmt.Errorf("back up the store: %s is not a store of once", path)
 	}
+	if err := makeFile(to, privateMode); err != nil {
+		return fmt.Errorf("back up the store: %w", err)
+	}
 	if err := copyPages(ctx, c.raw, to, progress); err != nil {
 		return errors.Join(fmt.Errorf("back up the store: %w", err), removeIfThere(to))
 	}
 	return syncFile(to)
+}
+
+// privateMode is of files that hold what senders have sent. SQLite by itself lets everybody read.
+const privateMode = 0o600
+
+// makeFile makes an empty file. One that is there is left as it is.
+func makeFile(path string, mode fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return f.Close()
+}
+
+// makeFiles makes the file of a new store, and of any store the one that its processes share, which
+// gets its mode. The WAL gets it when SQLite opens it.
+func makeFiles(path string, fresh bool) error {
+	if fresh {
+		if err := makeFile(path, privateMode); err != nil {
+			return err
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return makeFile(path+"-shm", info.Mode().Perm())
 }
 
 // copyPages copies in one read transaction, so that the copy is one state although a server writes.

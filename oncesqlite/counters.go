@@ -38,8 +38,12 @@ func (s *Store) loadCounts() error {
 	s.counts.mu.Lock()
 	defer s.counts.mu.Unlock()
 	s.counts.n = map[counterKey]int64{}
-	return s.w.query("SELECT kind, source, state, n FROM counters", func(r *stmt) error {
-		s.counts.n[counterKey{r.int(0), r.text(1), r.text(2)}] = r.int(3)
+	return readCounts(s.w, s.counts.n)
+}
+
+func readCounts(c *conn, n map[counterKey]int64) error {
+	return c.query("SELECT kind, source, state, n FROM counters", func(r *stmt) error {
+		n[counterKey{r.int(0), r.text(1), r.text(2)}] = r.int(3)
 		return nil
 	})
 }
@@ -68,6 +72,10 @@ func (s *Store) Counts(context.Context) (queue.Counts, error) {
 	s.counts.mu.Lock()
 	n := maps.Clone(s.counts.n)
 	s.counts.mu.Unlock()
+	return countsOf(n), nil
+}
+
+func countsOf(n map[counterKey]int64) queue.Counts {
 	out := queue.Counts{Rows: map[queue.RowCount]int64{}, Tasks: map[queue.TaskCount]int64{}}
 	for k, v := range n {
 		if k.kind == taskCounts {
@@ -77,5 +85,5 @@ func (s *Store) Counts(context.Context) (queue.Counts, error) {
 		out.Rows[queue.RowCount{Kind: queue.Kind(k.kind), Source: k.source,
 			State: queue.State(k.state)}] = v
 	}
-	return out, nil
+	return out
 }

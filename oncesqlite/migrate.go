@@ -8,17 +8,18 @@ import (
 )
 
 // DiscardFlow makes tombstones of the tasks of a flow that is gone, and frees at once what they
-// own. Their effects go out all the same. It may be called again after an error.
-func (s *Store) DiscardFlow(ctx context.Context, flow string) error {
-	err := s.inParts(ctx, func(t *txn) (int64, error) { return t.freeOwned(flow) })
+// own. Their effects go out all the same. It returns the number of tasks, and may be called again
+// after an error.
+func (s *Store) DiscardFlow(ctx context.Context, flow string) (int64, error) {
+	_, err := s.inParts(ctx, func(t *txn) (int64, error) { return t.freeOwned(flow) })
 	if err != nil {
-		return fmt.Errorf("free resources of flow %s: %w", flow, err)
+		return 0, fmt.Errorf("free resources of flow %s: %w", flow, err)
 	}
-	err = s.inParts(ctx, func(t *txn) (int64, error) { return t.buryTasks(flow) })
+	n, err := s.inParts(ctx, func(t *txn) (int64, error) { return t.buryTasks(flow) })
 	if err != nil {
-		return fmt.Errorf("discard tasks of flow %s: %w", flow, err)
+		return n, fmt.Errorf("discard tasks of flow %s: %w", flow, err)
 	}
-	return nil
+	return n, nil
 }
 
 // freeOwned frees a part of what the tasks of a flow own, and wakes who waits for it.
@@ -67,33 +68,20 @@ func (t *txn) buryTasks(flow string) (int64, error) {
 }
 
 // RerouteSource gives the callbacks of a source that are pending in a lane of handlers which nobody
-// works any more the place that route gives them, in the order of their acceptance. It may be
-// called again after an error.
+// works any more the place that route gives them, in the order of their acceptance. It returns how
+// many it moved, and may be called again after an error.
 func (s *Store) RerouteSource(ctx context.Context, source, lane string,
-	route func(queue.Row) (queue.Arrival, error)) error {
-	query := "SELECT " + rowColumns + " FROM rows WHERE phase BETWEEN 0 AND 2 AND kind = ? AND " +
+	route func(queue.Row) (queue.Arrival, error)) (int64, error) {
+	query := "SELECT seq FROM rows WHERE phase BETWEEN 0 AND 2 AND kind = ? AND " +
 		"source = ? AND lane = (SELECT id FROM lanes WHERE name = ?) ORDER BY seq LIMIT ?"
-	err := s.inParts(ctx, func(t *txn) (int64, error) {
-		var rows []*stored
-		err := t.c.query(query, func(r *stmt) error {
-			row, err := scanRow(r, true)
-			rows = append(rows, row)
-			return err
-		}, int64(queue.Callback), source, lane, migratePart)
-		if err != nil {
-			return 0, err
-		}
-		for _, row := range rows {
-			if err := t.moveLane(row, lane, route); err != nil {
-				return 0, err
-			}
-		}
-		return int64(len(rows)), nil
+	args := []any{int64(queue.Callback), source, lane, migratePart}
+	n, err := s.eachRow(ctx, query, args, func(t *txn, row *stored) error {
+		return t.moveLane(row, lane, route)
 	})
 	if err != nil {
-		return fmt.Errorf("move callbacks of source %s: %w", source, err)
+		return n, fmt.Errorf("move callbacks of source %s: %w", source, err)
 	}
-	return nil
+	return n, nil
 }
 
 // moveLane takes a waiting row out of its lane. One that has no other place is unrouted.
@@ -104,7 +92,7 @@ func (t *txn) moveLane(row *stored, from string,
 	case err != nil:
 		return fmt.Errorf("route callback %s: %w", row.ID(), err)
 	case a.State == queue.Unrouted:
-		return t.giveUp(row, queue.Settlement{State: queue.Unrouted, NotTried: true,
+		return t.giveUp(row, queue.Settlement{State: queue.Unrouted,
 			Error: "the configuration has no place for it any more"})
 	case a.Lane == from:
 		return fmt.Errorf("route callback %s: it stays in lane %s", row.ID(), from)

@@ -38,10 +38,11 @@ func (s *Store) EventInUse(ctx context.Context, flow, event string) (bool, error
 // migratePart bounds the rows or tasks that one transaction of a migration changes.
 const migratePart = 500
 
-// RenameState gives the tasks in a state that is gone from the flow another one.
-func (s *Store) RenameState(ctx context.Context, flow, from, to string) error {
+// RenameState gives the tasks in a state that is gone from the flow another one. Like all that
+// carries out a migration, it returns how many it changed, and may be called again after an error.
+func (s *Store) RenameState(ctx context.Context, flow, from, to string) (int64, error) {
 	if from == to {
-		return nil
+		return 0, nil
 	}
 	return s.inParts(ctx, func(t *txn) (int64, error) {
 		t.forgetTasks()
@@ -56,9 +57,9 @@ func (s *Store) RenameState(ctx context.Context, flow, from, to string) error {
 }
 
 // RenameEvent gives unfinished callbacks of an event that is gone from the flow another one.
-func (s *Store) RenameEvent(ctx context.Context, flow, from, to string) error {
+func (s *Store) RenameEvent(ctx context.Context, flow, from, to string) (int64, error) {
 	if from == to {
-		return nil
+		return 0, nil
 	}
 	return s.eachUnfinished(ctx, queue.Callback, "flow = ? AND event = ?", []any{flow, from},
 		func(t *txn, row *stored) error {
@@ -72,9 +73,9 @@ func (s *Store) RenameEvent(ctx context.Context, flow, from, to string) error {
 }
 
 // RenameDestination sends the unfinished effects of a destination that is gone to another one.
-func (s *Store) RenameDestination(ctx context.Context, from, to, lane string) error {
+func (s *Store) RenameDestination(ctx context.Context, from, to, lane string) (int64, error) {
 	if from == to {
-		return nil
+		return 0, nil
 	}
 	return s.eachUnfinished(ctx, queue.Effect, "source = ?", []any{from},
 		func(t *txn, row *stored) error {
@@ -106,13 +107,13 @@ func (s *Store) RenameDestination(ctx context.Context, from, to, lane string) er
 }
 
 // DiscardEvent gives up the unfinished callbacks of an event that is gone from the flow.
-func (s *Store) DiscardEvent(ctx context.Context, flow, event, reason string) error {
+func (s *Store) DiscardEvent(ctx context.Context, flow, event, reason string) (int64, error) {
 	return s.eachUnfinished(ctx, queue.Callback, "flow = ? AND event = ?", []any{flow, event},
 		discardFor(reason))
 }
 
 // DiscardDestination gives up the unfinished effects of a destination that is gone.
-func (s *Store) DiscardDestination(ctx context.Context, destination, reason string) error {
+func (s *Store) DiscardDestination(ctx context.Context, destination, reason string) (int64, error) {
 	return s.eachUnfinished(ctx, queue.Effect, "source = ?", []any{destination}, discardFor(reason))
 }
 
@@ -124,39 +125,51 @@ func discardFor(reason string) func(*txn, *stored) error {
 
 // eachUnfinished runs fn on unfinished rows in parts, until none is left.
 func (s *Store) eachUnfinished(ctx context.Context, k queue.Kind, where string, args []any,
-	fn func(*txn, *stored) error) error {
-	query := "SELECT " + rowColumns + " FROM rows WHERE phase BETWEEN 0 AND 6 AND kind = ? AND " +
-		where + " LIMIT ?"
+	fn func(*txn, *stored) error) (int64, error) {
+	query := "SELECT seq FROM rows WHERE phase BETWEEN 0 AND 6 AND kind = ? AND " + where +
+		" ORDER BY seq LIMIT ?"
 	args = append(append([]any{int64(k)}, args...), migratePart)
+	return s.eachRow(ctx, query, args, fn)
+}
+
+// eachRow runs fn on the rows that a query numbers, in parts, until it numbers none. Each is read
+// when it has its turn: what was done to the one before may have changed it.
+func (s *Store) eachRow(ctx context.Context, query string, args []any,
+	fn func(*txn, *stored) error) (int64, error) {
 	return s.inParts(ctx, func(t *txn) (int64, error) {
-		var rows []*stored
+		var seqs []int64
 		err := t.c.query(query, func(r *stmt) error {
-			row, err := scanRow(r, true)
-			rows = append(rows, row)
-			return err
+			seqs = append(seqs, r.int(0))
+			return nil
 		}, args...)
 		if err != nil {
 			return 0, err
 		}
-		for _, row := range rows {
+		for _, seq := range seqs {
+			row, err := t.rowBy(bySeq, seq)
+			if err != nil {
+				return 0, err
+			}
 			if err := fn(t, row); err != nil {
 				return 0, err
 			}
 		}
-		return int64(len(rows)), nil
+		return int64(len(seqs)), nil
 	})
 }
 
-// inParts runs fn in one transaction after another until it changed nothing.
-func (s *Store) inParts(ctx context.Context, fn func(*txn) (int64, error)) error {
-	for n := int64(1); n > 0; {
+// inParts runs fn in one transaction after another until it changed nothing. It returns the sum of
+// what fn returned.
+func (s *Store) inParts(ctx context.Context, fn func(*txn) (int64, error)) (int64, error) {
+	all := int64(0)
+	for n := int64(1); n > 0; all += n {
 		err := s.do(ctx, &op{run: func(t *txn) (err error) {
 			n, err = fn(t)
 			return err
 		}})
 		if err != nil {
-			return err
+			return all, err
 		}
 	}
-	return nil
+	return all, nil
 }

@@ -53,7 +53,7 @@ func TestRenamedEventsAreFoundAndWorked(t *testing.T) {
 		t.Error("events in use are not told right before")
 	}
 	for _, to := range []string{"old", "new"} { // the first is no change
-		if err := s.RenameEvent(t.Context(), "transport", "old", to); err != nil {
+		if _, err := s.RenameEvent(t.Context(), "transport", "old", to); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,7 +89,7 @@ func TestRenamedStatesAreCounted(t *testing.T) {
 			Retention: time.Hour}, Event: "start"})
 	}
 	for _, to := range []string{"moving", "driving"} {
-		if err := s.RenameState(t.Context(), "transport", "moving", to); err != nil {
+		if _, err := s.RenameState(t.Context(), "transport", "moving", to); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -129,7 +129,7 @@ func TestARenamedDestinationGetsItsEffects(t *testing.T) {
 		Block: true})
 	mustSettle(t, s, rows[3], queue.Settlement{State: queue.Held})
 	for _, to := range []string{"plc", "line"} {
-		if err := s.RenameDestination(t.Context(), "plc", to, "effect/"+to); err != nil {
+		if _, err := s.RenameDestination(t.Context(), "plc", to, "effect/"+to); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -154,11 +154,11 @@ func TestARenamedDestinationGetsItsEffects(t *testing.T) {
 func TestWhatIsGoneFromTheConfigurationIsDiscarded(t *testing.T) {
 	s := openAt(t, Config{Path: filepath.Join(t.TempDir(), "once.db")})
 	mustAppend(t, s, flowRow("a", "gone"), flowRow("b", "kept"), effectOf("x"))
-	err := s.DiscardEvent(t.Context(), "transport", "gone", "not declared any more")
+	_, err := s.DiscardEvent(t.Context(), "transport", "gone", "not declared any more")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.DiscardDestination(t.Context(), "plc", "taken away"); err != nil {
+	if _, err := s.DiscardDestination(t.Context(), "plc", "taken away"); err != nil {
 		t.Fatal(err)
 	}
 	a := rowOf(t, s, queue.Callback, identityOf("a"))

@@ -49,6 +49,8 @@ type Config struct {
 	segmentRows int64
 	// checkpointPages is the length of the WAL from which it is written back. Default 12000.
 	checkpointPages int64
+	// readOnly opens the file without the right to write it.
+	readOnly bool
 }
 
 // Point names a place in the store's work at which tests let a process end.
@@ -186,10 +188,14 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 func (s *Store) open(ctx context.Context) error {
 	if s.cfg.VFS == "" {
 		_, err := os.Stat(s.cfg.Path)
-		if errors.Is(err, os.ErrNotExist) && s.cfg.NoCreate {
+		missing := errors.Is(err, os.ErrNotExist)
+		if missing && s.cfg.NoCreate {
 			return errors.New("there is no such file, and create is false")
 		}
 		if s.lock, err = lockFile(s.cfg.Path + ".lock"); err != nil {
+			return err
+		}
+		if err := makeFiles(s.cfg.Path, missing); err != nil {
 			return err
 		}
 	}
@@ -238,9 +244,17 @@ func (s *Store) dsnOver(vfs string) string {
 		}
 	}
 	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: abs}).EscapedPath()}
+	options := url.Values{}
 	if vfs != "" {
-		u.RawQuery = url.Values{"vfs": {vfs}}.Encode()
+		options.Set("vfs", vfs)
 	}
+	if s.cfg.VFS == "" && !s.cfg.readOnly { // the WAL is for the eyes that the database is for
+		options.Set("modeof", abs)
+	}
+	if s.cfg.readOnly {
+		options.Set("mode", "ro")
+	}
+	u.RawQuery = options.Encode()
 	return u.String()
 }
 

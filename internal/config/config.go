@@ -164,8 +164,8 @@ type reader struct {
 	c    *Config
 	root *node
 	// names of what the file declares, in its order
-	flowNames, kindNames, destinationNames []string
-	destinationKind                        map[string]string
+	flowNames, kindNames, destinationNames, sourceNames []string
+	destinationKind                                     map[string]string
 	// feeds is the longest retention of the sources of each flow.
 	feeds map[string]time.Duration
 }
@@ -181,7 +181,7 @@ func (r *reader) declareNames(o *object) {
 		return list
 	}
 	r.flowNames, r.kindNames = names("flows"), names("resources")
-	r.destinationNames = names("destinations")
+	r.destinationNames, r.sourceNames = names("destinations"), names("sources")
 	r.destinationKind, r.feeds = map[string]string{}, map[string]time.Duration{}
 }
 

@@ -76,7 +76,7 @@ admin: {token: 0123456789abcdefg, hosts: [h]}
 migrate:
   flows: {f: {states: {old: a}, events: {gone: discard}}}
   destinations: {old: discard}
-  sources: {rcs: {key: changed}}
+  sources: {rcs: {key: changed}, old: discard, gone: rcs}
 `
 
 func TestDocs_NameEveryField(t *testing.T) {

@@ -10,6 +10,8 @@ type Migrate struct {
 	Flows map[string]FlowMigration
 	// Destinations by old name: the new name, or "discard".
 	Destinations map[string]string
+	// Sources by old name: the new name, or "discard".
+	Sources map[string]string
 	// KeyChanged names the sources whose changed key is meant: what was remembered under the old
 	// one is no longer found.
 	KeyChanged map[string]bool
@@ -31,7 +33,8 @@ func (r *reader) migrate(o *object) {
 	if m == nil || m.n == nil {
 		return
 	}
-	r.c.Migrate = Migrate{Flows: map[string]FlowMigration{}, KeyChanged: map[string]bool{}}
+	r.c.Migrate = Migrate{Flows: map[string]FlowMigration{}, Sources: map[string]string{},
+		KeyChanged: map[string]bool{}}
 	flows := m.get("flows")
 	shown := &out{byKey: map[string]*out{}}
 	r.each(flows, "flows", func(key, value *node) {
@@ -41,20 +44,35 @@ func (r *reader) migrate(o *object) {
 		m.out.put("flows", shown)
 	}
 	r.c.Migrate.Destinations = r.renames(m, "destinations", r.destinationNames, true)
+	r.migrateSources(m)
+	m.close("migrate")
+}
+
+// migrateSources reads what becomes of sources: one that is gone has a word, one that is there a map.
+func (r *reader) migrateSources(m *object) {
 	sources := m.get("sources")
-	shown = &out{byKey: map[string]*out{}}
+	shown := &out{byKey: map[string]*out{}}
 	r.each(sources, "sources", func(key, value *node) {
+		if value.kind != mapKind {
+			if to, ok := r.rename("sources", key, value, r.sourceNames,
+				append([]string{discard}, r.sourceNames...)); ok {
+				r.c.Migrate.Sources[key.text] = to
+			}
+			shown.put(key.text, nodeOut(value))
+			return
+		}
 		s := r.object(value, "the source "+quote(key.text))
-		if s.choice("key", "", "changed") == "changed" {
+		if r.reference(key, "migrate", "source", r.sourceNames) &&
+			s.choice("key", "", "changed") == "changed" {
 			r.c.Migrate.KeyChanged[key.text] = true
 		}
+		s.get("key")
 		s.close("the source " + quote(key.text))
 		shown.put(key.text, s.out)
 	})
 	if sources != nil {
 		m.out.put("sources", shown)
 	}
-	m.close("migrate")
 }
 
 func (r *reader) migrateFlow(key, value *node) *out {
@@ -98,17 +116,25 @@ func (r *reader) renames(o *object, field string, names []string, canDiscard boo
 		allowed = append(append([]string(nil), names...), discard)
 	}
 	for _, e := range n.entries {
-		switch {
-		case e.value.kind == badKind:
-		case e.value.kind != textKind || !slices.Contains(allowed, e.value.text):
-			r.add(e.value.at, "%s: %s is no new name; %s", field, e.value.shown(),
-				oneOf(e.value.text, allowed))
-		case slices.Contains(names, e.key.text):
-			r.add(e.key.at, "%s: %s is still in the file; expected a name that is gone", field,
-				quote(e.key.text))
-		default:
-			list[e.key.text] = e.value.text
+		if to, ok := r.rename(field, e.key, e.value, names, allowed); ok {
+			list[e.key.text] = to
 		}
 	}
 	return list
+}
+
+// rename reads one new name, or what else is allowed in its place.
+func (r *reader) rename(field string, key, value *node, names, allowed []string) (string, bool) {
+	switch {
+	case value.kind == badKind:
+	case value.kind != textKind || !slices.Contains(allowed, value.text):
+		r.add(value.at, "%s: %s is no new name; %s", field, value.shown(),
+			oneOf(value.text, allowed))
+	case slices.Contains(names, key.text):
+		r.add(key.at, "%s: %s is still in the file; expected a name that is gone", field,
+			quote(key.text))
+	default:
+		return value.text, true
+	}
+	return "", false
 }

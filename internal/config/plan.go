@@ -34,6 +34,8 @@ type FlowPlan struct {
 type InUse struct {
 	// Identities are the remembered callbacks by source.
 	Identities map[string]int64
+	// Unfinished are the callbacks by source that wait for their work or for a person.
+	Unfinished map[string]int64
 	// States are the tasks by flow and state.
 	States map[string]map[string]int64
 	// Events are the unfinished callbacks by flow and event.
@@ -121,6 +123,28 @@ func (c *comparison) sources() {
 			" a repeat of one of them would count as new. Restore the key, or write under"+
 			" `migrate`: sources: {%s: {key: changed}}", name, count(n, "callback"), name)
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.use.Identities)) {
+		_, there := c.now.Sources[name]
+		if _, told := c.migrate.Sources[name]; !there && !told {
+			c.goneSource(name)
+		}
+	}
+}
+
+// goneSource tells a source that isn't in the file any more. What is only remembered of one that
+// was given up or moved in an earlier start is no matter.
+func (c *comparison) goneSource(name string) {
+	n, open := c.use.Identities[name], c.use.Unfinished[name]
+	if _, known := c.old.Sources[name]; open == 0 && (n == 0 || !known) {
+		return
+	}
+	declared := slices.Sorted(maps.Keys(c.now.Sources))
+	c.add("the source %s is gone, but the store has %s of it, %d of them unfinished. Restore the"+
+		" source, or write under `migrate`: sources: {%s: discard} (what is unfinished is given up;"+
+		" what is remembered stays until the end of its retention), or sources: {%s: %s} (what is"+
+		" unfinished is worked as callbacks of %s; a repeat that is sent there counts as new)",
+		name, count(n, "callback"), open, name, name, suggestion(name, declared),
+		suggestion(name, declared))
 }
 
 func sameKey(a, b SourcePlan) bool {
@@ -155,8 +179,9 @@ func (c *comparison) flows() {
 		})
 		c.gone(c.use.Events[name], plan.Events, m.Events, func(event string, n int64) {
 			c.add("the flow %s has no event %s any more, but the store has %s of it. Restore the"+
-				" event, or write under `migrate`: flows: {%s: {events: {%s: %s}}}", name, event,
-				count(n, "unfinished callback"), name, yamlName(event), discard)
+				" event, or write under `migrate`: flows: {%s: {events: {%s: %s}}} (or a new name in"+
+				" place of %s)", name, event, count(n, "unfinished callback"), name,
+				yamlName(event), discard, discard)
 		})
 	}
 }
@@ -181,6 +206,41 @@ func (c *comparison) gone(used map[string]int64, declared []string, migrated map
 			f(name, n)
 		}
 	}
+}
+
+// IdleMigrations returns what `migrate` says of names that neither the store has nor the file that
+// it was last served with: a mistake in writing, or done in an earlier start. For people, sorted.
+func IdleMigrations(old Plan, use InUse, m Migrate) []string {
+	var list []string
+	idle := func(what, name string, known bool, n int64) {
+		if !known && n == 0 {
+			list = append(list, fmt.Sprintf("there is no %s %s in the store, so nothing is done;"+
+				" see that the name is right, and remove it from the file if it is", what, name))
+		}
+	}
+	for name := range m.Sources {
+		_, known := old.Sources[name]
+		idle("source", name, known, use.Identities[name])
+	}
+	for name := range m.Destinations {
+		idle("destination", name, slices.Contains(old.Destinations, name), use.Destinations[name])
+	}
+	for flow, f := range m.Flows {
+		before, known := old.Flows[flow]
+		if f.Discard {
+			idle("flow", flow, known, sum(use.States[flow])+sum(use.Events[flow]))
+		}
+		for state := range f.States {
+			idle("state", state+" of flow "+flow, slices.Contains(before.States, state),
+				use.States[flow][state])
+		}
+		for event := range f.Events {
+			idle("event", event+" of flow "+flow, slices.Contains(before.Events, event),
+				use.Events[flow][event])
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 func suggestion(name string, declared []string) string {

@@ -50,7 +50,7 @@ func TestAFileThatForgetsWhatTheStoreHasIsRefusedUntilItSaysWhatHappens(t *testi
 		name:  "an event is gone",
 		edits: []string{"end: {", "stop: {"},
 		says: []string{"no event end any more", "1 unfinished callback",
-			"events: {end: discard}"},
+			"events: {end: discard}", "(or a new name in place of discard)"},
 		migrate: "flows: {transport: {events: {end: discard}}}",
 		accepted: func(s *service) {
 			if c := s.callback("key=2"); c.State != "discarded" ||
@@ -141,7 +141,7 @@ flows:
 			t.Errorf("the refusal lacks %q:\n%s", want, msg)
 		}
 	}
-	s = serve(t, dir, without+"migrate: {flows: {first: discard}}\n")
+	s = serve(t, dir, without+"migrate: {flows: {first: discard}, sources: {one: discard}}\n")
 	s.awaitTask("T", "z") // it got the lift
 	s.awaitCallback("source=one&key=2", "discarded")
 	if n := s.metric(`once_tasks{flow="first",state="b"}`); n != "0" {
@@ -171,7 +171,8 @@ sources:
 	s.end()
 
 	msg := refusal(t, dir, edit(t, first, "  pay: {", "  payments: {"))
-	for _, want := range []string{"the source pay is gone", "(4)", "Restore it"} {
+	for _, want := range []string{"the source pay is gone", "4 callbacks of it, 4 of them unfinished",
+		"sources: {pay: discard}", "sources: {pay: payments}", "counts as new"} {
 		if !strings.Contains(msg, want) {
 			t.Errorf("the refusal lacks %q:\n%s", want, msg)
 		}

@@ -2,12 +2,8 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/oncekit/once/internal/config"
-	"github.com/oncekit/once/queue"
 )
 
 // left are the sources whose lane nobody works any more, sorted.
@@ -25,37 +21,16 @@ func left(old, now plan) []string {
 	return list
 }
 
-// orphans are the sources that are gone from the file with callbacks that nobody would work.
-func (s *Server) orphans(ctx context.Context, old, now plan) ([]config.Problem, error) {
-	counts, err := s.store.Counts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	pending := map[string]int64{}
-	for k, n := range counts.Rows {
-		if k.Kind == queue.Callback && (k.State == queue.Pending || k.State == queue.Running) {
-			pending[k.Source] += n
-		}
-	}
-	var found []config.Problem
-	for _, source := range left(old, now) {
-		if _, there := now.Sources[source]; there || pending[source] == 0 {
-			continue
-		}
-		found = append(found, config.Problem{Msg: fmt.Sprintf("the source %s is gone, but "+
-			"callbacks of it are pending (%d), and nobody else works them. Restore it until they "+
-			"are done, or discard them through the API first", source, pending[source])})
-	}
-	return found, nil
-}
-
-// reroute gives the pending callbacks of sources that have another target now to that one.
+// reroute gives the pending callbacks of sources that have another target now to that one. Those of
+// sources that are gone went elsewhere by then, as the file says.
 func (s *Server) reroute(ctx context.Context, old, now plan) error {
 	for _, source := range left(old, now) {
 		if _, there := now.Sources[source]; !there {
 			continue
 		}
-		if err := s.store.RerouteSource(ctx, source, old.Lanes[source], s.route); err != nil {
+		n, err := s.store.RerouteSource(ctx, source, old.Lanes[source], s.route)
+		if err := s.migrated(err, n, "gave %d callbacks of source %s to its new target",
+			source); err != nil {
 			return err
 		}
 	}

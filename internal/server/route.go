@@ -14,7 +14,11 @@ import (
 
 // route says who works a stored callback by today's configuration: a person wants it tried again,
 // or accepted a later content of it.
-func (s *Server) route(row queue.Row) (queue.Arrival, error) {
+func (s *Server) route(row queue.Row) (queue.Arrival, error) { return s.routeAs(row, nil) }
+
+// routeAs is route with events that have another name by now: rename gets the flow and the old one.
+func (s *Server) routeAs(row queue.Row, rename func(flow, event string) string,
+) (queue.Arrival, error) {
 	src := s.sources[row.Source]
 	if src == nil {
 		return queue.Arrival{}, fmt.Errorf("source %s is not in the configuration any more: %w",
@@ -31,6 +35,10 @@ func (s *Server) route(row queue.Row) (queue.Arrival, error) {
 		}
 	}
 	r, err := src.Route(m, event)
+	if rename != nil && err == nil && r.Flow != "" {
+		event = rename(r.Flow, event)
+		r, err = src.Route(m, event)
+	}
 	if err != nil {
 		return queue.Arrival{}, err
 	}

@@ -49,9 +49,8 @@ type Server struct {
 	log    *slog.Logger
 	store  *oncesqlite.Store
 	engine *flow.Engine
-	// sources by name, and the flows of those that have one.
+	// sources by name.
 	sources      map[string]*inbox.Source
-	flows        map[string]string
 	destinations []*outbox.Destination
 	metrics      *metrics.Metrics
 	dispatcher   *queue.Dispatcher
@@ -72,13 +71,9 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{opts: o, cfg: o.Config, log: o.Logger, sources: map[string]*inbox.Source{},
-		flows: map[string]string{}}
+	s := &Server{opts: o, cfg: o.Config, log: o.Logger, sources: map[string]*inbox.Source{}}
 	for _, src := range s.cfg.Sources {
 		s.sources[src.Name] = src
-	}
-	for _, src := range s.cfg.SourceSettings {
-		s.flows[src.Name] = src.Flow
 	}
 	if s.cfg.Gateway != nil {
 		return nil, errors.New("the file has a `gateway`, which this version does not serve yet: " +
