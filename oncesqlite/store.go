@@ -254,7 +254,7 @@ func (s *Store) dsnOver(vfs string) string {
 	if s.cfg.readOnly {
 		options.Set("mode", "ro")
 	}
-	u.RawQuery = options.Encode()
+	u.RawQuery = strings.ReplaceAll(options.Encode(), "+", "%20") // a plus is one to SQLite
 	return u.String()
 }
 
