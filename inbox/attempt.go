@@ -130,6 +130,8 @@ func failed(ctx context.Context, cfg HandlerConfig, row queue.Row, err error) qu
 	}
 	stopped := ctx.Err() != nil // by us, not by a failure: it doesn't use up the tries
 	switch {
+	case f.kind == refused:
+		s.NotTried, s.RetryIn = true, f.after
 	case f.kind == permanent:
 		s.State, s.DeadCause, s.Block = queue.Dead, queue.CausePermanent, cfg.Block
 	case f.kind == unknown && cfg.HoldUnknown:

@@ -17,6 +17,7 @@ type failureKind uint8
 const (
 	transient failureKind = iota // another try after a backoff
 	retryAfter
+	refused // it had no effect, and the refusal is not of this callback
 	permanent
 	unknown
 )

@@ -48,8 +48,8 @@ type HTTPConfig struct {
 // where a header needs it), Once-Attempt and traceparent.
 //
 // 2xx is done. 408, 409, 425, 429 and 5xx but 501 are tried again, after Retry-After if there is
-// one; so are 401 and 403, after a long wait. Redirects, which are not followed, and everything
-// else are permanent. A request that broke off after it was sent is unknown.
+// one; so are 401 and 403, after a long wait and without using up the tries: it is not the callback
+// that is refused. Redirects, which are not followed, and everything else are permanent. A request that broke off after it was sent is unknown.
 type HTTPHandler struct {
 	cfg    HTTPConfig
 	client *http.Client
@@ -148,7 +148,7 @@ func (h *HTTPHandler) judge(res *http.Response) error {
 	case httpresult.Transient:
 		return RetryAfter(httpresult.RetryAfter(res.Header, time.Now(), h.cfg.RetryCap), err)
 	case httpresult.Pause:
-		return RetryAfter(h.cfg.PauseFor, err)
+		return mark(refused, h.cfg.PauseFor, err)
 	}
 	return Permanent(err)
 }

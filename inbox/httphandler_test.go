@@ -104,9 +104,25 @@ func TestHTTPHandler_FollowsTheTable(t *testing.T) {
 		status.Store(int64(code))
 		hits.Store(0)
 		s := inbox.Attempt(t.Context(), cfg, row(1))
+		if refused := code == 401 || code == 403; s.NotTried != refused {
+			t.Errorf("%d: not tried: %v", code, s.NotTried)
+		}
 		if s.State != want.state || want.wait != 0 && s.RetryIn != want.wait || hits.Load() != 1 {
 			t.Errorf("%d: %+v, %d requests", code, s, hits.Load())
 		}
+	}
+}
+
+func TestD12_ARefusalOfUsDoesNotUseUpTheTriesOfACallback(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer srv.Close()
+	cfg := httpHandler(t, inbox.HTTPConfig{URL: srv.URL, PauseFor: time.Minute})
+	cfg.Retry.Attempts = 3
+	s := inbox.Attempt(t.Context(), cfg, row(3))
+	if s.State != queue.Pending || !s.NotTried || s.RetryIn != time.Minute || s.Error == "" {
+		t.Errorf("the last try, refused: %+v", s)
 	}
 }
 
