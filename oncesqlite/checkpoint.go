@@ -1,6 +1,7 @@
 package oncesqlite
 
 import (
+	"errors"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -14,6 +15,10 @@ const (
 	// checkpointForce is the length from which the writer itself writes the rest back, so that
 	// the WAL starts anew: under a load without a pause there is always a rest.
 	checkpointForce = 64 << 10
+	// restartWait bounds the writer's wait for readers then; acknowledgements wait as long.
+	restartWait = 100 * time.Millisecond
+	// busyWait is the wait for a lock otherwise. Nobody but a program of somebody else has one.
+	busyWait = 10 * time.Second
 )
 
 // checkpoint writes the WAL back on a connection of its own, so that no acknowledgement waits for it.
@@ -42,7 +47,9 @@ func (s *Store) checkpoint() {
 				continue
 			}
 		}
+		s.writesBack.Lock()
 		total, back, err := c.raw.WALCheckpoint("main", sqlite3.CHECKPOINT_PASSIVE)
+		s.writesBack.Unlock()
 		if err != nil {
 			s.logIf("checkpoint", err)
 			s.logIf("close the checkpoint connection", c.close())
@@ -59,13 +66,30 @@ func checkpointPragmas(c *sqlite3.Conn) error {
 	return pragmas(c, []string{"PRAGMA busy_timeout=1000", "PRAGMA cache_size=-512"})
 }
 
-// forceCheckpoint is called by the writer between two transactions.
+// forceCheckpoint is called by the writer between two transactions. Where somebody always reads, the
+// WAL would never start anew by itself: so the writer waits a moment for those who read what is in
+// it. Those who begin meanwhile read the file. One who reads for long, such as a backup, is not
+// waited for again before the WAL has grown by a part.
 func (s *Store) forceCheckpoint() {
-	if s.damaged || s.walPages.Load() < checkpointForce {
+	pages := s.walPages.Load()
+	if pages < s.cfg.forcePages {
+		s.forceAt = s.cfg.forcePages
+	}
+	if s.damaged || pages < s.forceAt || !s.writesBack.TryLock() {
 		return
 	}
-	_, _, err := s.w.raw.WALCheckpoint("main", sqlite3.CHECKPOINT_PASSIVE)
-	s.logIf("checkpoint", err)
+	defer s.writesBack.Unlock()
+	s.logIf("shorten the wait for readers", s.w.raw.BusyTimeout(restartWait))
+	_, _, err := s.w.raw.WALCheckpoint("main", sqlite3.CHECKPOINT_RESTART)
+	s.logIf("lengthen the wait for readers", s.w.raw.BusyTimeout(busyWait))
+	switch {
+	case err == nil:
+		s.walPages.Store(0)
+	case errors.Is(err, sqlite3.BUSY):
+		s.forceAt = pages + s.cfg.forcePages/8
+	default:
+		s.logIf("checkpoint", err)
+	}
 }
 
 func (s *Store) logIf(what string, err error) {

@@ -49,6 +49,8 @@ type Config struct {
 	segmentRows int64
 	// checkpointPages is the length of the WAL from which it is written back. Default 12000.
 	checkpointPages int64
+	// forcePages is the length from which the writer itself writes it back. Default 65536.
+	forcePages int64
 	// readOnly opens the file without the right to write it.
 	readOnly bool
 }
@@ -90,6 +92,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.checkpointPages <= 0 {
 		c.checkpointPages = checkpointPages
+	}
+	if c.forcePages <= 0 {
+		c.forcePages = checkpointForce
 	}
 	if c.Probe == nil {
 		c.Probe = func(Point) {}
@@ -138,6 +143,10 @@ type Store struct {
 
 	// walPages is the length of the WAL after the last commit.
 	walPages atomic.Int64
+	// writesBack is held by whoever writes the WAL back: SQLite lets only one.
+	writesBack sync.Mutex
+	// forceAt is the length of the WAL at which the writer writes it back itself.
+	forceAt int64
 
 	known   *known
 	notes   notes
@@ -259,12 +268,7 @@ func (s *Store) dsnOver(vfs string) string {
 }
 
 func (s *Store) initWriter(c *sqlite3.Conn) error {
-	c.WALHook(func(_ *sqlite3.Conn, _ string, pages int) error {
-		s.walPages.Store(int64(pages))
-		s.wrote = true
-		return nil
-	})
-	return pragmas(c, []string{
+	err := pragmas(c, []string{
 		"PRAGMA busy_timeout=10000",
 		"PRAGMA page_size=4096",
 		"PRAGMA journal_mode=WAL",
@@ -273,6 +277,13 @@ func (s *Store) initWriter(c *sqlite3.Conn) error {
 		"PRAGMA wal_autocheckpoint=0", // see checkpoint.go
 		fmt.Sprintf("PRAGMA cache_size=-%d", s.cfg.CacheKiB),
 	})
+	// SQLite keeps its own checkpoints in the same hook, so that the pragma would take ours away.
+	c.WALHook(func(_ *sqlite3.Conn, _ string, pages int) error {
+		s.walPages.Store(int64(pages))
+		s.wrote = true
+		return nil
+	})
+	return err
 }
 
 func initReader(c *sqlite3.Conn) error {
