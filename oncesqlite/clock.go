@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// clock is the store's time in microseconds. It never runs backwards, also over a restart, and never
-// stands still: when the machine's clock was set back it goes on from the latest time, a little slower
-// than time passes, until the machine's clock has caught up.
+// clock is the store's time in microseconds. It never runs backwards, also over a restart, and
+// never stands still: when the machine's clock was set back it goes on from the latest time, a
+// little slower than time passes, until the machine's clock has caught up.
 type clock struct {
 	source func() time.Time
 

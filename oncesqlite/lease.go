@@ -129,7 +129,8 @@ func (t *txn) due(lane int64, limit int) ([]*stored, error) {
 }
 
 // dueFresh returns rows of a lane that are due and were never tried, in order. A row that was tried
-// and has a key is passed over only if it stands in line, so that later ones of its key wait for it.
+// and has a key is passed over only if it stands in line, so that later ones of its key wait for
+// it.
 func (t *txn) dueFresh(lane int64, limit int) ([]*stored, error) {
 	var rows []*stored
 	err := t.c.query("SELECT "+rowColumns+" FROM rows WHERE seq IN (SELECT seq FROM rows "+

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// newTransport makes a transport of which each connection tells whether anything was written to
-// it. It speaks HTTP/1.1 alone: one request at a time on a connection, so that what is written while
-// a request has it is that request's own.
+// newTransport makes a transport of which each connection tells whether anything was written to it.
+// It speaks HTTP/1.1 alone: one request at a time on a connection, so that what is written while a
+// request has it is that request's own.
 func newTransport(cfg HTTPConfig) *http.Transport {
 	dialer := &net.Dialer{Timeout: cfg.DialTimeout}
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -13,8 +13,8 @@ import (
 // countsTimeout bounds the reading of the kept counters, which are in memory.
 const countsTimeout = 5 * time.Second
 
-// kept shows what is read at a scrape: the counters that the store keeps, and which destinations are
-// open.
+// kept shows what is read at a scrape: the counters that the store keeps, and which destinations
+// are open.
 type kept struct {
 	counts                          func(context.Context) (queue.Counts, error)
 	isOpen                          func() map[string]bool
