@@ -17,8 +17,9 @@ const (
 	// not use up their tries. One row that fails again and again is not enough.
 	brokenAfter = 8
 	// freshPace bounds the wait until a lane that is only probed tries a row that was never tried:
-	// rows that fail again and again must not hold up those of other keys behind them.
-	freshPace = 5 * time.Second
+	// rows that fail again and again must not hold up those of other keys behind them. Where a try
+	// that fails makes a row dead or held, the pace is that of the backoff.
+	freshPace = time.Second
 	// leaseBatch bounds the rows that one Lease takes.
 	leaseBatch = 128
 	// settleFor is how long a result is offered to a store that can't be written.
@@ -40,6 +41,7 @@ type lane struct {
 	inHand  map[*hand]struct{}
 	failing map[int64]struct{} // rows that failed since the last success, up to brokenAfter
 	probes  int                // tries that failed since then
+	costly  bool               // the last of them made a row dead or held
 	// retries counts the probes of rows that may have failed before, the next one not before retryAt.
 	retries int
 	retryAt time.Time
@@ -145,7 +147,10 @@ func (l *lane) room() (free int, probing time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.failing) >= brokenAfter {
-		pace := Backoff{Base: l.w.Backoff.Base, Cap: min(l.w.Backoff.Cap, freshPace)}
+		pace := l.w.Backoff
+		if !l.costly {
+			pace.Cap = min(pace.Cap, freshPace)
+		}
 		return max(1-len(l.inHand), 0), pace.Jitter(l.probes + 1)
 	}
 	return max(l.w.Concurrency-len(l.inHand), 0), 0
@@ -218,6 +223,7 @@ func (l *lane) note(row Row, set Settlement) {
 	fresh := row.Attempt <= 1 || set.NotTried
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.costly = failed && !set.NotTried && set.State != Pending
 	switch {
 	case !failed:
 		if len(l.failing) >= brokenAfter {
