@@ -21,7 +21,8 @@ const (
 	busyWait = 10 * time.Second
 )
 
-// checkpoint writes the WAL back on a connection of its own, so that no acknowledgement waits for it.
+// checkpoint writes the WAL back on a connection of its own, so that no acknowledgement waits for
+// it.
 func (s *Store) checkpoint() {
 	var c *conn
 	defer func() {
@@ -66,9 +67,9 @@ func checkpointPragmas(c *sqlite3.Conn) error {
 	return pragmas(c, []string{"PRAGMA busy_timeout=1000", "PRAGMA cache_size=-512"})
 }
 
-// forceCheckpoint is called by the writer between two transactions. Where somebody always reads, the
-// WAL would never start anew by itself: so the writer waits a moment for those who read what is in
-// it. Those who begin meanwhile read the file. One who reads for long, such as a backup, is not
+// forceCheckpoint is called by the writer between two transactions. Where somebody always reads,
+// the WAL would never start anew by itself: so the writer waits a moment for those who read what is
+// in it. Those who begin meanwhile read the file. One who reads for long, such as a backup, is not
 // waited for again before the WAL has grown by a part.
 func (s *Store) forceCheckpoint() {
 	pages := s.walPages.Load()

@@ -49,8 +49,7 @@ func TestTheWALStaysShortWhileThereIsAlwaysAReader(t *testing.T) {
 	}
 }
 
-// Whoever opens the connection has to be told of each commit: how long the WAL is, and that the disk
-// takes writes.
+// The writer has to be told of each commit: how long the WAL is, and that the disk takes writes.
 func TestEachCommitTellsTheLengthOfTheWALAndTheHealthOfTheStore(t *testing.T) {
 	s := openAt(t, Config{Path: filepath.Join(t.TempDir(), "once.db")})
 	mustAppend(t, s, callback("a"))
