@@ -42,14 +42,15 @@ type HTTPConfig struct {
 	PauseFor time.Duration
 }
 
-// HTTPHandler is a Handler that hands callbacks to a service in any language. It POSTs the body
-// as it came, with the sender's Content-Type and other headers, and adds Idempotency-Key (the
+// HTTPHandler is a Handler that hands callbacks to a service in any language. It POSTs the body as
+// it came, with the sender's Content-Type and other headers, and adds Idempotency-Key (the
 // callback's id in quotes, the same in every attempt), Once-Source, Once-Event (percent-encoded
 // where a header needs it), Once-Attempt and traceparent.
 //
 // 2xx is done. 408, 409, 425, 429 and 5xx but 501 are tried again, after Retry-After if there is
 // one; so are 401 and 403, after a long wait and without using up the tries: it is not the callback
-// that is refused. Redirects, which are not followed, and everything else are permanent. A request that broke off after it was sent is unknown.
+// that is refused. Redirects, which are not followed, and everything else are permanent. A request
+// that broke off after it was sent is unknown.
 type HTTPHandler struct {
 	cfg    HTTPConfig
 	client *http.Client

@@ -8,8 +8,8 @@ import (
 )
 
 // DiscardSource gives up the unfinished callbacks of a source that is gone. What is remembered of
-// the others stays until the end of its retention. It returns how many it gave up, and may be called
-// again after an error.
+// the others stays until the end of its retention. It returns how many it gave up, and may be
+// called again after an error.
 func (s *Store) DiscardSource(ctx context.Context, source, reason string) (int64, error) {
 	n, err := s.eachUnfinished(ctx, queue.Callback, "source = ?", []any{source}, discardFor(reason))
 	if err != nil {

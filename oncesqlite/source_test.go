@@ -11,7 +11,8 @@ import (
 	"github.com/oncekit/once/queue"
 )
 
-// toLine routes every callback to the lane of another source, but what is called "strange" or "bad".
+// toLine routes every callback to the lane of another source, but what is called "strange" or
+// "bad".
 func toLine(row queue.Row) (queue.Arrival, error) {
 	a := queue.Arrival{State: queue.Pending, Lane: "http/new", OrderKey: row.OrderKey, Event: "e"}
 	switch string(row.Body) {

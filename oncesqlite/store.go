@@ -105,8 +105,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Store keeps rows, tasks and resources in one SQLite file. One process has it at a time. All methods
-// are safe for concurrent use.
+// Store keeps rows, tasks and resources in one SQLite file. One process has it at a time. All
+// methods are safe for concurrent use.
 type Store struct {
 	cfg     Config
 	clock   clock
@@ -166,7 +166,8 @@ var (
 	_ queue.Rejecter   = (*Store)(nil)
 )
 
-// opBacklog bounds the operations that wait for the writer; further callers wait to hand theirs over.
+// opBacklog bounds the operations that wait for the writer; further callers wait to hand theirs
+// over.
 const opBacklog = 4096
 
 // Open opens or creates the store and starts its work. It returns a *LockedError if another process
@@ -234,8 +235,8 @@ func (s *Store) open(ctx context.Context) error {
 // Created reports whether Open made a new, empty store.
 func (s *Store) Created() bool { return s.created }
 
-// writerDSN names the file for the connection that writes. Without a sync nobody would say when what
-// was gathered has to be in the file.
+// writerDSN names the file for the connection that writes. Without a sync nobody would say when
+// what was gathered has to be in the file.
 func (s *Store) writerDSN() string {
 	if s.cfg.Synchronous != "FULL" {
 		return s.dsn()

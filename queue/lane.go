@@ -42,7 +42,8 @@ type lane struct {
 	failing map[int64]struct{} // rows that failed since the last success, up to brokenAfter
 	probes  int                // tries that failed since then
 	costly  bool               // the last of them made a row dead or held
-	// retries counts the probes of rows that may have failed before, the next one not before retryAt.
+	// retries counts the probes of rows that may have failed before, the next one not before
+	// retryAt.
 	retries int
 	retryAt time.Time
 }
@@ -128,8 +129,8 @@ func (l *lane) wait(ctx context.Context, bell <-chan struct{}, d time.Duration) 
 	}
 }
 
-// onlyFresh reports whether a probe has to be of a row that was never tried: those that failed before
-// are probed at the pace of the backoff.
+// onlyFresh reports whether a probe has to be of a row that was never tried: those that failed
+// before are probed at the pace of the backoff.
 func (l *lane) onlyFresh() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,8 +216,8 @@ func (l *lane) attempt(ctx context.Context, row Row) (set Settlement) {
 	return l.w.Attempt(ctx, row)
 }
 
-// note counts the rows that fail at their first try. What a destination answered for good is no sign
-// of its absence, nor is what failed before and fails again.
+// note counts the rows that fail at their first try. What a destination answered for good is no
+// sign of its absence, nor is what failed before and fails again.
 func (l *lane) note(row Row, set Settlement) {
 	failed := set.NotTried || set.State == Pending || set.State == Held ||
 		set.State == Dead && set.DeadCause == CauseTransient

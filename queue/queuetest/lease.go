@@ -24,8 +24,8 @@ func leaseCases() []Case {
 			run: exhausted},
 		{Name: "Lease/D02_RetryTimeIsKept", Promise: "a row that failed is due at its time, not " +
 			"before", run: retryTime},
-		{Name: "Lease/D04_FreshRowsAreFoundBehindThoseThatFailed", Promise: "asked for a fresh row, " +
-			"a lease passes over due rows that failed before, but not over their keys",
+		{Name: "Lease/D04_FreshRowsAreFoundBehindThoseThatFailed", Promise: "asked for a fresh " +
+			"row, a lease passes over due rows that failed before, but not over their keys",
 			run: freshOnly},
 		{Name: "Lease/D07_SelectedByState", Promise: "an early row that becomes due late is " +
 			"taken, though later ones were taken before", run: byState},
