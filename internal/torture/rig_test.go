@@ -25,7 +25,7 @@ const (
 	reachLimit = 10 * time.Second
 	sweepLimit = 25 * time.Second
 	// endLimit bounds whatever has to come to its end when nobody is killed any more.
-	endLimit = 2 * time.Minute
+	endLimit = 5 * time.Minute
 	// senders are the callers that post at the same moment.
 	senders = 8
 )
