@@ -171,7 +171,8 @@ sources:
 	s.end()
 
 	msg := refusal(t, dir, edit(t, first, "  pay: {", "  payments: {"))
-	for _, want := range []string{"the source pay is gone", "4 callbacks of it, 4 of them unfinished",
+	for _, want := range []string{
+		"the source pay is gone", "4 callbacks of it, 4 of them unfinished",
 		"sources: {pay: discard}", "sources: {pay: payments}", "counts as new"} {
 		if !strings.Contains(msg, want) {
 			t.Errorf("the refusal lacks %q:\n%s", want, msg)

@@ -30,7 +30,8 @@ func (s *Server) migrate(ctx context.Context, use config.InUse) error {
 	for from, to := range s.cfg.Migrate.Destinations {
 		if to == discard {
 			n, err := s.store.DiscardDestination(ctx, from, discarded)
-			if err := s.migrated(err, n, "discarded %d effects of destination %s", from); err != nil {
+			err = s.migrated(err, n, "discarded %d effects of destination %s", from)
+			if err != nil {
 				return err
 			}
 			continue
