@@ -246,7 +246,7 @@ func (r *reader) staticHeaders(o *object) map[string]string {
 	list := map[string]string{}
 	for _, e := range n.entries {
 		switch {
-		case !r.headerName(e.key, "headers") || r.reserved(e.key):
+		case !r.headerName(e.key, "headers") || r.reserved(e.key) || r.hidden(e.key, e.value):
 		case e.value.kind == badKind:
 		case e.value.kind != textKind && e.value.kind != numberKind && e.value.kind != boolKind:
 			r.add(e.value.at, "the header %s is %s; expected a text", quote(e.key.text),
@@ -256,6 +256,16 @@ func (r *reader) staticHeaders(o *object) map[string]string {
 		}
 	}
 	return list
+}
+
+// hidden tells a header whose value was hidden when the file was printed.
+func (l *loader) hidden(key, value *node) bool {
+	if !secretField(key.text) || value.text != masked {
+		return false
+	}
+	l.add(value.at, "the header %s is %s, which stands for a secret that was hidden; expected the"+
+		" value itself", quote(key.text), masked)
+	return true
 }
 
 // reserved tells a header that belongs to the connection (RFC 9110, section 7.6.1) or to once.

@@ -48,7 +48,8 @@ func (r *reader) migrate(o *object) {
 	m.close("migrate")
 }
 
-// migrateSources reads what becomes of sources: one that is gone has a word, one that is there a map.
+// migrateSources reads what becomes of sources: one that is gone has a word, one that is there a
+// map.
 func (r *reader) migrateSources(m *object) {
 	sources := m.get("sources")
 	shown := &out{byKey: map[string]*out{}}

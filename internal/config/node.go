@@ -85,7 +85,7 @@ func quote(s string) string {
 	if r := []rune(s); len(r) > maxShown {
 		s = string(r[:maxShown]) + "…"
 	}
-	return `"` + strings.Map(printable, s) + `"`
+	return `"` + safe(s) + `"`
 }
 
 // pos returns the place, also of a missing node.

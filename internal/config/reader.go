@@ -134,6 +134,9 @@ func (l *loader) secret(n *node, name, want string) string {
 		l.add(n.at, "%s is %s; expected %s, in quotes", name, n.what(), want)
 	case n.text == "":
 		l.add(n.at, "%s is empty; expected %s", name, want)
+	case n.text == masked:
+		l.add(n.at, "%s is %s, which stands for a secret that was hidden; expected %s", name,
+			masked, want)
 	}
 	return n.text
 }

@@ -79,7 +79,7 @@ func (r *reader) headers(o *object, vars expr.VarSet,
 	o.out.put("headers", nodeOut(n))
 	list := map[string]*expr.Template{}
 	for _, e := range n.entries {
-		if !r.headerName(e.key, "headers") {
+		if !r.headerName(e.key, "headers") || r.hidden(e.key, e.value) {
 			continue
 		}
 		if t := r.template(e.value, "the header "+e.key.text, vars, opts); t != nil {

@@ -87,6 +87,10 @@ func (r *reader) wrongToken(a *object) func(string) string {
 		if s == "" && !a.has("token") || len(s) >= minToken {
 			return ""
 		}
+		if s == masked {
+			return "it stands for a secret that was hidden; expected a text of at least 16" +
+				" characters"
+		}
 		return "expected a secret text of at least 16 characters"
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // The width of a shown source line in characters; longer ones are cut around the caret.
@@ -41,7 +42,7 @@ func newSource(text string) *source {
 		inURL:      regexp.MustCompile(`://([^/@\s"']*)@`),
 	}
 	for line := range strings.SplitSeq(text, "\n") {
-		s.lines = append(s.lines, []rune(strings.TrimSuffix(line, "\r")))
+		s.lines = append(s.lines, runes(strings.TrimSuffix(line, "\r")))
 	}
 	return s
 }
@@ -75,23 +76,58 @@ func (s *source) snippet(at place) string {
 	}
 	var pad strings.Builder
 	for i := range col - 1 {
-		if i < len(line) && line[i] == '\t' {
+		switch {
+		case i < len(line) && line[i] == '\t':
 			pad.WriteByte('\t')
-		} else {
+		case i < len(line):
+			pad.WriteString(strings.Repeat(" ", len([]rune(escape(line[i])))))
+		default:
 			pad.WriteByte(' ')
 		}
 	}
-	text := strings.Map(printable, prefix+string(line))
+	text := prefix + escaped(line)
 	return fmt.Sprintf("%6d | %s\n%s | %s%s^", at.line, text, strings.Repeat(" ", 6),
 		strings.Repeat(" ", len([]rune(prefix))), pad.String())
 }
 
-// printable keeps a terminal safe from what a file holds.
-func printable(r rune) rune {
-	if r == '\t' || unicode.IsPrint(r) {
-		return r
+// badByte is added to a byte that is no UTF-8, so that a line of runes has a place for it: these
+// numbers are no characters.
+const badByte = 0xDC00
+
+// runes splits a text into its characters, and the bytes that are none.
+func runes(text string) []rune {
+	var out []rune
+	for i, r := range text {
+		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD") {
+			r = badByte + rune(text[i])
+		}
+		out = append(out, r)
 	}
-	return '\uFFFD'
+	return out
+}
+
+// safe keeps a terminal safe from what a file holds.
+func safe(s string) string { return escaped(runes(s)) }
+
+// escaped writes characters that don't print, and bytes that are none, as in a text in quotes.
+func escaped(line []rune) string {
+	var b strings.Builder
+	for _, r := range line {
+		b.WriteString(escape(r))
+	}
+	return b.String()
+}
+
+func escape(r rune) string {
+	switch {
+	case r == '\t' || unicode.IsPrint(r):
+		return string(r)
+	case r >= badByte && r <= badByte+0xFF:
+		return fmt.Sprintf(`\x%02X`, r-badByte)
+	case r <= 0xFF:
+		return fmt.Sprintf(`\x%02X`, r)
+	}
+	return fmt.Sprintf(`\u%04X`, r)
 }
 
 // mask returns the line of a place without its secrets, and the column in it.

@@ -27,13 +27,67 @@ func (t *tree) syntax(err error) {
 			" in quotes: %s", yamlQuote(text))
 		return
 	}
-	msg := strings.Map(printable, y.GetMessage())
-	want := "YAML: `name: value`, lists as [a, b] or with -, texts with special characters in" +
-		" quotes"
-	if strings.HasPrefix(line, "\t") {
-		msg, want = "a tab indents this line", "blanks"
+	if indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]; strings.Contains(indent, "\t") {
+		t.add(place{at.line, strings.Index(indent, "\t") + 1}, "a tab indents this line;"+
+			" expected blanks")
+		return
 	}
-	t.add(at, "%s; expected %s", msg, want)
+	msg := safe(y.GetMessage())
+	if strings.Contains(msg, "must be specified") || strings.Contains(msg, "end token") {
+		open, closing, ok := t.openBracket(at)
+		if ok && open == at {
+			t.add(open, "what begins here has no end; expected the closing %c", closing)
+			return
+		}
+		if ok {
+			t.add(open, "what begins here has no end before line %d; expected a comma or the"+
+				" closing %c", at.line, closing)
+			return
+		}
+	}
+	t.add(at, "%s; expected YAML: `name: value`, lists as [a, b] or with -, texts with special"+
+		" characters in quotes", msg)
+}
+
+// openBracket finds the innermost list or map in brackets that is open where the parser gave up, and
+// what would close it. Where the parser names the bracket itself, that is the one.
+func (t *tree) openBracket(gaveUp place) (open place, closing rune, ok bool) {
+	type bracket struct {
+		at      place
+		closing rune
+	}
+	var stack []bracket
+	for n := 1; n <= gaveUp.line; n++ {
+		line, quote := t.src.line(n), rune(0)
+		for i := 0; i < len(line); i++ {
+			if at := (place{n, i + 1}); !before(at, gaveUp) && at != gaveUp {
+				break
+			}
+			switch c := line[i]; {
+			case quote == '"' && c == '\\':
+				i++
+			case quote != 0:
+				if c == quote {
+					quote = 0
+				}
+			case (c == '"' || c == '\'') && opensText(line[:i]):
+				quote = c
+			case c == '#' && (i == 0 || line[i-1] == ' '):
+				i = len(line)
+			case c == '[' && (len(stack) > 0 || opensText(line[:i])):
+				stack = append(stack, bracket{place{n, i + 1}, ']'})
+			case c == '{' && (len(stack) > 0 || opensText(line[:i])):
+				stack = append(stack, bracket{place{n, i + 1}, '}'})
+			case len(stack) > 0 && c == stack[len(stack)-1].closing:
+				stack = stack[:len(stack)-1]
+			}
+		}
+	}
+	if len(stack) == 0 {
+		return place{}, 0, false
+	}
+	last := stack[len(stack)-1]
+	return last.at, last.closing, true
 }
 
 // openQuote finds the first line, up to the one where the parser gave up, in which a quote opens

@@ -36,7 +36,11 @@ func (t *tree) parse(text string) *node {
 		return nil
 	}
 	if at, ok := firstBad(text); !ok {
-		t.add(at, "a character that YAML doesn't allow; expected UTF-8 text")
+		what := `\x0D` // at the end of a line the source has none
+		if line := t.src.line(at.line); at.col <= len(line) {
+			what = escape(line[at.col-1])
+		}
+		t.add(at, "a byte or character that YAML doesn't allow: %s; expected UTF-8 text", what)
 		return nil
 	}
 	tokens := lexer.Tokenize(text)
