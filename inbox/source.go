@@ -87,7 +87,8 @@ type Source struct {
 	Retention time.Duration
 	// KeepBody is how long payloads are kept; 0: as long as the identity.
 	KeepBody time.Duration
-	// ReplaceDead lets a conflicting message take the place of a dead first one.
+	// ReplaceDead lets a conflicting message take the place of a first one that is dead and had no
+	// effect.
 	ReplaceDead bool
 	// DropHeaders are names of headers of which only a keyed digest is kept, beside
 	// Authorization, Cookie and Proxy-Authorization.

@@ -195,8 +195,12 @@ func (t *txn) repeat(a *queue.Arrival) (queue.Receipt, error) {
 	if accepted > 0 { // a person made this content a revision: it is known
 		return t.duplicate(row, a)
 	}
-	if a.ReplaceDead && row.State == queue.Dead && row.DeadCause != queue.CausePoison {
-		return t.replaceDead(row, a)
+	if a.ReplaceDead {
+		if none, err := t.hadNoEffect(row); err != nil {
+			return queue.Receipt{}, err
+		} else if none {
+			return t.replaceDead(row, a)
+		}
 	}
 	if err := t.addReceipt(row, a, queue.Conflict); err != nil {
 		return queue.Receipt{}, err
@@ -223,6 +227,22 @@ func (t *txn) duplicate(row *stored, a *queue.Arrival) (queue.Receipt, error) {
 		s.notes.add(seq, t.now, dup.Peer)
 	})
 	return r, nil
+}
+
+// hadNoEffect reports whether a row is dead and nothing of it can have happened. A flow decides in the
+// store's transaction, so what it refused changed nothing. Of a handler only what was refused for good
+// at its first try is known to have had no effect: a try that fails may have come after the effect.
+func (t *txn) hadNoEffect(row *stored) (bool, error) {
+	switch {
+	case row.State != queue.Dead || row.DeadCause == queue.CausePoison:
+		return false, nil
+	case row.Flow != "":
+		return true, nil
+	case row.DeadCause == queue.CauseTransient:
+		return false, nil
+	}
+	tries, err := t.c.int("SELECT count(*) FROM attempts WHERE seq = ?", row.Seq)
+	return tries <= 1, err
 }
 
 // replaceDead puts other content in the place of a first one that is dead and had no effect. The

@@ -21,6 +21,7 @@ type modelRow struct {
 	attempt  int
 	lost     int
 	conflict int64
+	tries    int       // that ended, or were lost, with no good result
 	next     time.Time // due then, limit of the wait, or end of the lease; zero: now
 	waits    []string
 	passed   bool
@@ -52,6 +53,7 @@ func (m *model) notice() {
 func (m *model) lose(r *modelRow) {
 	r.state, r.next, r.suspect = queue.Pending, time.Time{}, false
 	r.lost++
+	r.tries++
 }
 
 // behind reports whether a row has to wait for another one of its key.
@@ -121,6 +123,10 @@ func (m *model) settle(r *modelRow, s *queue.Settlement) {
 		return
 	}
 	r.state, r.lost, r.cause = s.State, 0, s.DeadCause
+	switch s.State {
+	case queue.Pending, queue.Dead, queue.Held:
+		r.tries++
+	}
 	if s.State == queue.Pending {
 		return
 	}
@@ -178,7 +184,8 @@ func (m *model) receive(name, key string, version int, replace bool) (queue.Outc
 			m.makeDue(r)
 		}
 		return queue.Duplicate, revive
-	case replace && r.state == queue.Dead && r.cause != queue.CausePoison:
+	case replace && r.state == queue.Dead && r.cause != queue.CausePoison &&
+		r.cause != queue.CauseTransient && r.tries <= 1:
 		m.makeDue(r)
 		r.version = version
 		r.conflict++

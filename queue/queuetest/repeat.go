@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oncekit/once"
 	"github.com/oncekit/once/queue"
 )
 
@@ -23,8 +24,10 @@ func repeatCases() []Case {
 			"state or dead for another cause", run: revivesNothingElse},
 		{Name: "Repeat/ReplaceDead", Promise: "with replace_dead a conflict takes the place of a " +
 			"dead first one; the first content is kept as the conflict", run: replaceDead},
+		{Name: "Repeat/ReplaceDeadOfFlow", Promise: "with replace_dead a conflict takes the place " +
+			"of one that a flow refused, every time", run: replaceDeadOfFlow},
 		{Name: "Repeat/ReplaceOnlyDead", Promise: "replace_dead replaces no row that is alive, " +
-			"done, held or poison", run: replaceOnlyDead},
+			"done, held, poison, or tried by a handler that may have had its effect", run: replaceOnlyDead},
 	}
 }
 
@@ -204,14 +207,37 @@ func replaceDead(k *kit) {
 	k.wantCounts()
 }
 
+func replaceDeadOfFlow(k *kit) {
+	k.dead(ofTask("x", "T"), queue.CauseIllegal)
+	r := request(1)
+	r.Lane = "flow"
+	for range 2 { // whatever became of it before: a flow that refuses changes nothing
+		a := ofTask("x", "T")
+		a.Body = append(a.Body, byte('0'+r.Max))
+		a.Fingerprint, a.ReplaceDead = once.FingerprintRaw(a.Body), true
+		if got := k.append(a)[0]; got.Outcome != queue.Accepted || !got.Revived {
+			k.Fatalf("receipt %+v", got)
+		}
+		k.end(k.leaseBy(r).Rows[0], queue.Settlement{State: queue.Dead, DeadCause: queue.CauseWaited})
+		r.Max++
+	}
+}
+
 func replaceOnlyDead(k *kit) {
 	k.dead(arrival("poison"), queue.CausePoison)
+	k.dead(arrival("transient"), queue.CauseTransient)
+	k.append(arrival("timed out, then refused"))
+	k.end(k.take("timed out, then refused"), queue.Settlement{State: queue.Pending})
+	k.h.Advance(time.Second)
+	k.end(k.take("timed out, then refused"),
+		queue.Settlement{State: queue.Dead, DeadCause: queue.CausePermanent})
 	for name, s := range map[string]queue.State{"held": queue.Held, "done": queue.Done} {
 		k.append(arrival(name))
 		k.end(k.take(name), queue.Settlement{State: s})
 	}
 	k.append(arrival("pending"))
 	for name, want := range map[string]queue.State{"poison": queue.Dead, "held": queue.Held,
+		"transient": queue.Dead, "timed out, then refused": queue.Dead,
 		"done": queue.Done, "pending": queue.Pending} {
 		if r := k.append(replacing(name))[0]; r.Outcome != queue.Conflict || r.Revived {
 			k.Errorf("%s: receipt %+v", name, r)
