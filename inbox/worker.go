@@ -20,6 +20,7 @@ func NewWorker(lane string, cfg HandlerConfig) queue.Worker {
 		},
 		Concurrency: cfg.Concurrency,
 		HoldLost:    cfg.HoldUnknown,
+		Block:       cfg.Block,
 		Backoff:     queue.Backoff{Base: cfg.Retry.Base, Cap: cfg.Retry.Cap},
 	}
 }
