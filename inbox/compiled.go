@@ -27,7 +27,6 @@ type source struct {
 	replies   map[queue.Outcome]*reply
 	early     bool   // the verifier needs no body
 	challenge string // of a 401; empty: none
-	guarded   bool   // there is a verifier
 	ringRate  *limiter
 }
 
@@ -54,7 +53,7 @@ func newSource(s Source, cfg Config) (*source, error) {
 	}
 	src := &source{
 		Source: s, scope: scope, denied: deniedNames(s.DropHeaders),
-		guarded: s.Verifier != nil, ringRate: newLimiter(cfg.RejectRate),
+		ringRate: newLimiter(cfg.RejectRate),
 	}
 	if err := src.probe(); err != nil {
 		return nil, err

@@ -238,7 +238,7 @@ func (in *intake) refuse(r *http.Request, v verdict) verdict {
 	kept := in.msg.Raw
 	switch {
 	case v.outcome == queue.Unauthorized && !in.rc.cfg.UnauthorizedBody,
-		v.outcome == queue.Invalid && in.src.guarded && !in.verified:
+		v.outcome == queue.Invalid && in.src.Verifier != nil && !in.verified:
 		kept = nil
 	}
 	if len(kept) > in.rc.cfg.RejectedBody {
