@@ -140,8 +140,8 @@ func (c *comparison) goneSource(name string) {
 	}
 	declared := slices.Sorted(maps.Keys(c.now.Sources))
 	c.add("the source %s is gone, but the store has %s of it, %d of them unfinished. Restore the"+
-		" source, or write under `migrate`: sources: {%s: discard} (what is unfinished is given up;"+
-		" what is remembered stays until the end of its retention), or sources: {%s: %s} (what is"+
+		" source, or write under `migrate`: sources: {%s: discard} (what is unfinished is given"+
+		" up; what is remembered stays until the end of its retention), or sources: {%s: %s} (what is"+
 		" unfinished is worked as callbacks of %s; a repeat that is sent there counts as new)",
 		name, count(n, "callback"), open, name, name, suggestion(name, declared),
 		suggestion(name, declared))
@@ -179,8 +179,8 @@ func (c *comparison) flows() {
 		})
 		c.gone(c.use.Events[name], plan.Events, m.Events, func(event string, n int64) {
 			c.add("the flow %s has no event %s any more, but the store has %s of it. Restore the"+
-				" event, or write under `migrate`: flows: {%s: {events: {%s: %s}}} (or a new name in"+
-				" place of %s)", name, event, count(n, "unfinished callback"), name,
+				" event, or write under `migrate`: flows: {%s: {events: {%s: %s}}} (or a new name"+
+				" in place of %s)", name, event, count(n, "unfinished callback"), name,
 				yamlName(event), discard, discard)
 		})
 	}

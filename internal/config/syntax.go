@@ -27,9 +27,9 @@ func (t *tree) syntax(err error) {
 			" in quotes: %s", yamlQuote(text))
 		return
 	}
-	if indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]; strings.Contains(indent, "\t") {
-		t.add(place{at.line, strings.Index(indent, "\t") + 1}, "a tab indents this line;"+
-			" expected blanks")
+	indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+	if tab := strings.Index(indent, "\t"); tab >= 0 {
+		t.add(place{at.line, tab + 1}, "a tab indents this line; expected blanks")
 		return
 	}
 	msg := safe(y.GetMessage())
@@ -49,8 +49,8 @@ func (t *tree) syntax(err error) {
 		" characters in quotes", msg)
 }
 
-// openBracket finds the innermost list or map in brackets that is open where the parser gave up, and
-// what would close it. Where the parser names the bracket itself, that is the one.
+// openBracket finds the innermost list or map in brackets that is open where the parser gave up,
+// and what would close it. Where the parser names the bracket itself, that is the one.
 func (t *tree) openBracket(gaveUp place) (open place, closing rune, ok bool) {
 	type bracket struct {
 		at      place
