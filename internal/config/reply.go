@@ -44,7 +44,7 @@ func (r *reader) reply(o *object, outcome queue.Outcome) inbox.Reply {
 	if o.has("status") {
 		reply.Status = o.whole("status", 0, lowest, 599)
 	}
-	opts := expr.TemplateOptions{MissingEmpty: true}
+	opts := expr.TemplateOptions{ErrorEmpty: true}
 	reply.Header = map[string]func(*inbox.Message) (string, error){}
 	for name, t := range r.headers(o, varsReply, opts) {
 		reply.Header[name] = textFunc(t, "header "+name)

@@ -161,6 +161,7 @@ func TestReply_IsMadeOfTheMessage(t *testing.T) {
         body:
           {code: "0", id: "${body.id}", big: 123456789012345678901234567890, none: "${body.?none}"}
       invalid: {status: 400, body: "wrong: ${error}, ${body.id}"}
+      unavailable: {body: {msg: "${body.?msg.orValue(0)}", n: 1, in: ["${body.id}", x]}}
     event`, 1)
 	s := mustParse(t, src+minimalFlow+minimalDestinations, Env{}).Sources[0]
 	accepted := s.Replies[queue.Accepted]
@@ -175,6 +176,10 @@ func TestReply_IsMadeOfTheMessage(t *testing.T) {
 	body, kind, err = s.Replies[queue.Invalid].Body(&inbox.Message{Error: "no JSON"})
 	if string(body) != "wrong: no JSON, " || kind != "text/plain; charset=utf-8" || err != nil {
 		t.Errorf("invalid: %q %s %v", body, kind, err)
+	}
+	body, _, err = s.Replies[queue.Unavailable].Body(message(t, `[]`))
+	if string(body) != `{"in":["","x"],"msg":"","n":1}` || err != nil {
+		t.Errorf("for a body that is no object: %s %v", body, err)
 	}
 	if _, ok := s.Replies[queue.Duplicate]; ok {
 		t.Error("a duplicate has a reply of its own, so it isn't answered like accepted")

@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"errors"
 	"strings"
 
 	"cel.dev/cel-go/common/ast"
@@ -11,7 +10,9 @@ import (
 
 // TemplateOptions say how a template or tree is evaluated. The zero value works.
 type TemplateOptions struct {
-	MissingEmpty bool // a missing field gives an empty text, as in replies; default: an error
+	// ErrorEmpty: a ${…} that has no result for this message is an empty text, as in replies, and
+	// the rest is kept. Default: it is an error.
+	ErrorEmpty bool
 }
 
 // Template is a text with ${…}, compiled. It is safe for concurrent use.
@@ -61,7 +62,7 @@ func (t *Template) String() string { return t.text }
 
 // Eval returns a text; where the whole template is one ${…}, it returns the value of that, which
 // may be [Absent]. Among other text an absent or null value gives nothing, and an object or list
-// is an error. Errors are *[EvalError].
+// is an error, or nothing with ErrorEmpty. Errors are *[EvalError].
 func (t *Template) Eval(vars *Vars) (any, error) {
 	switch {
 	case len(t.parts) == 0:
@@ -81,6 +82,9 @@ func (t *Template) Eval(vars *Vars) (any, error) {
 			continue
 		}
 		s, err := value.Text(v)
+		if err != nil && t.opts.ErrorEmpty {
+			continue
+		}
 		if err != nil {
 			return nil, &EvalError{
 				Field: p.program.String(),
@@ -97,8 +101,7 @@ func (t *Template) evalPart(p part, vars *Vars) (any, error) {
 		return p.literal, nil
 	}
 	v, err := p.program.Eval(vars)
-	var missing *EvalError
-	if t.opts.MissingEmpty && errors.As(err, &missing) && missing.Missing {
+	if err != nil && t.opts.ErrorEmpty {
 		return "", nil
 	}
 	return v, err

@@ -46,13 +46,14 @@ func TestTemplateEval(t *testing.T) {
 	}
 }
 
-func TestTemplateMissingFieldIsAnErrorButInReplies(t *testing.T) {
+func TestTemplateWithoutAResultIsAnErrorButInReplies(t *testing.T) {
 	env, vars := newEnv(t), plant(t)
 	for text, want := range map[string]any{
 		"${body.missing}": "", "a${body.data.lane}b": "ab", "${task.nothing}": "",
 		"${body.data.lane + 'x'}": "", "${body.n}": int64(12), "${body.?missing}": expr.Absent,
+		"${body.items.?x.orValue(0)}": "", "${1 / 0}": "", "a${body.data}b": "ab",
 	} {
-		reply, err := env.CompileTemplate(text, all, expr.TemplateOptions{MissingEmpty: true})
+		reply, err := env.CompileTemplate(text, all, expr.TemplateOptions{ErrorEmpty: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,8 +69,7 @@ func TestTemplateMissingFieldIsAnErrorButInReplies(t *testing.T) {
 		err.Error() != "body.data.lane: no such field" {
 		t.Errorf("elsewhere: %v", err)
 	}
-	lenient := expr.TemplateOptions{MissingEmpty: true}
-	object, err := env.CompileTemplate("a${body.data}b", all, lenient)
+	object, err := env.CompileTemplate("a${body.data}b", all, expr.TemplateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
