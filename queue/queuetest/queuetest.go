@@ -67,6 +67,7 @@ func Run(t *testing.T, open Open, prefixes ...string) {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel() // most of a case is waiting for the disk
 			k := newKit(t, open(t, c.opts))
 			c.run(k)
 			if t.Failed() {
