@@ -111,7 +111,7 @@ func takes(c *cobra.Command, least, most int, what string) *cobra.Command {
 	c.Args = func(c *cobra.Command, args []string) error {
 		switch name := strings.TrimPrefix(c.CommandPath(), "once "); {
 		case c.HasSubCommands() && len(args) > most:
-			err := fmt.Errorf("%s has no command %q", name, args[0])
+			err := fmt.Errorf("%q is no command of %s", args[0], c.CommandPath())
 			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 				err = fmt.Errorf("%w; is it %q?", err, near[0])
 			}
