@@ -73,7 +73,12 @@ func TestBadInput_IsRefusedKeptAndCounted(t *testing.T) {
 		"too large": {post(`"` + strings.Repeat("x", 1<<20) + `"`), false, 413, "rcs",
 			"larger than 262144 bytes"},
 		"wrong type": {request("/in/rcs", "application/x-www-form-urlencoded", "a=1"), false, 400,
-			"rcs", "wrong content type"},
+			"rcs", `got \"application/x-www-form-urlencoded\", want application/json, another +json, ` +
+				`text/json, text/plain, or none`},
+		"latin1": {request("/in/rcs", "application/json; charset=latin1", finishFE), false, 400,
+			"rcs", `wrong charset: got \"application/json; charset=latin1\", want utf-8`},
+		"charset twice": {request("/in/rcs", "text/plain;charset=utf-8;charset=utf-16", finishFE),
+			false, 400, "rcs", "wrong charset"},
 		"XML": {request("/in/rcs", "application/xml", "<a/>"), false, 400, "rcs",
 			"wrong content type"},
 		"doubled type": {head("Content-Type: text/json\r\nContent-Type: text/json\r\n"+
@@ -147,6 +152,7 @@ func TestOddInput_IsAccepted(t *testing.T) {
 		"own path":   request("/agv/agvCallbackService/agvCallback", js, finishFE),
 		"BOM":        request("/in/rcs", js, "\xef\xbb\xbf"+finishFE),
 		"charset":    request("/in/rcs", "Application/JSON; charset=UTF-8", finishFE),
+		"US-ASCII":   request("/in/rcs", `text/json; charset="us-ascii"`, finishFE),
 		"+json":      request("/in/rcs", "application/vnd.robot+json;v=1", finishFE),
 		"text/json":  request("/in/rcs", "text/json", finishFE),
 		"text/plain": request("/in/rcs", "text/plain;charset=utf-8", finishFE),

@@ -112,37 +112,6 @@ func (in *intake) verify(r *http.Request) (verdict, bool) {
 	return verdict{}, true
 }
 
-// contentProblem returns why a message's content can't be JSON as it stands; empty: it can. Absent
-// and text/plain are taken for JSON, since robots send all sorts.
-func contentProblem(h http.Header) string {
-	for _, coding := range h["Content-Encoding"] {
-		if coding != "" && !strings.EqualFold(strings.TrimSpace(coding), "identity") {
-			return "content encoding is not supported, send the body as it is"
-		}
-	}
-	types := h["Content-Type"]
-	if len(types) == 0 || len(types) == 1 && isJSONType(types[0]) {
-		return ""
-	}
-	if len(types) > 1 {
-		return "wrong content type: it is given more than once"
-	}
-	return "wrong content type: want application/json"
-}
-
-func isJSONType(t string) bool {
-	if t == "application/json" {
-		return true
-	}
-	t, _, _ = strings.Cut(t, ";")
-	t = strings.ToLower(strings.TrimSpace(t))
-	switch t {
-	case "", "application/json", "text/json", "text/plain":
-		return true
-	}
-	return strings.Contains(t, "/") && strings.HasSuffix(t, "+json")
-}
-
 // build makes the arrival of a message. It returns the reason if the message is invalid.
 func (in *intake) build(r *http.Request) (reason string) {
 	m, src := &in.msg, in.src
@@ -211,8 +180,6 @@ func (in *intake) append(r *http.Request) verdict {
 	return verdict{outcome: queue.Unavailable, reason: "message can't be stored now, try again"}
 }
 
-// refuse keeps a message in the ring. Its body is kept only if its sender is known to be one, or
-// if nobody asks.
 // tell logs what a person should look at although the sender is told that all is well.
 func (in *intake) tell(o queue.Outcome) {
 	a := &in.arrivals[0]
@@ -226,6 +193,8 @@ func (in *intake) tell(o queue.Outcome) {
 	}
 }
 
+// refuse keeps a message in the ring. Its body is kept only if its sender is known to be one, or
+// if nobody asks.
 func (in *intake) refuse(r *http.Request, v verdict) verdict {
 	v.reason = cutText(v.reason, maxReason)
 	if v.outcome == queue.Unavailable {
