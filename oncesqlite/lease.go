@@ -37,7 +37,8 @@ const (
 // Lease takes due rows of a lane, in order, one of each order key.
 func (s *Store) Lease(ctx context.Context, r queue.LeaseRequest) (queue.Leased, error) {
 	if r.Max < 1 || r.For <= 0 || r.Lane == "" {
-		return queue.Leased{}, fmt.Errorf("lease: lane %q, max %d, for %v", r.Lane, r.Max, r.For)
+		return queue.Leased{}, fmt.Errorf("lease: lane %q, max %d, for %v: want a lane, at least "+
+			"one row and a time above 0", r.Lane, r.Max, r.For)
 	}
 	var out queue.Leased
 	err := s.do(ctx, &op{run: func(t *txn) error {

@@ -30,7 +30,8 @@ const (
 // Step takes due rows of a lane in order and settles them in one transaction.
 func (s *Store) Step(ctx context.Context, r queue.StepRequest) (queue.Stepped, error) {
 	if r.Lane == "" || r.Decide == nil || r.Max < 1 {
-		return queue.Stepped{}, fmt.Errorf("step: lane %q, max %d", r.Lane, r.Max)
+		return queue.Stepped{}, fmt.Errorf("step: lane %q, max %d: want a lane, a Decide and at "+
+			"least one row", r.Lane, r.Max)
 	}
 	var out queue.Stepped
 	single := false

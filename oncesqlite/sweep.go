@@ -13,7 +13,7 @@ const maxSweep = 256
 // Sweep removes bodies that are past KeepBody, rows past their retention, and tasks.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	if limit < 1 {
-		return 0, fmt.Errorf("sweep: limit %d", limit)
+		return 0, fmt.Errorf("sweep: limit %d, want at least 1", limit)
 	}
 	limit = min(limit, maxSweep)
 	n := 0
