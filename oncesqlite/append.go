@@ -85,7 +85,7 @@ const insertRow = `INSERT INTO rows (seq, identity, kind, lane, phase, flags, re
 
 // insert stores a new row and reports false if its identity is known.
 func (t *txn) insert(a *queue.Arrival, revision int64) (seq int64, fresh bool, err error) {
-	lane, err := t.lane(a.Lane)
+	lane, err := t.laneFor(a.Lane, a.Kind)
 	if err != nil {
 		return 0, false, err
 	}
@@ -253,7 +253,7 @@ func (t *txn) replaceDead(row *stored, a *queue.Arrival) (queue.Receipt, error) 
 	if err := t.addReceipt(row, &old, queue.Conflict); err != nil {
 		return queue.Receipt{}, err
 	}
-	lane, err := t.lane(a.Lane)
+	lane, err := t.laneFor(a.Lane, a.Kind)
 	if err != nil {
 		return queue.Receipt{}, err
 	}

@@ -51,7 +51,7 @@ type walker interface {
 
 // page walks the narrowest index that fits and looks at each row.
 func (s *Store) page(c *conn, q queue.RowQuery, before int64) (page queue.RowPage, err error) {
-	w, err := s.walk(c, q, before)
+	w, err := walk(c, q, before)
 	if err != nil {
 		return page, err
 	}
@@ -83,7 +83,7 @@ func (s *Store) page(c *conn, q queue.RowQuery, before int64) (page queue.RowPag
 }
 
 // walk picks the index: what names one thing before what names many.
-func (s *Store) walk(c *conn, q queue.RowQuery, before int64) (walker, error) {
+func walk(c *conn, q queue.RowQuery, before int64) (walker, error) {
 	var v term
 	switch {
 	case q.Key != "":
@@ -91,7 +91,7 @@ func (s *Store) walk(c *conn, q queue.RowQuery, before int64) (walker, error) {
 	case q.Task != "":
 		v = termOf(q.Task)
 	case q.State != "" && q.State != queue.Done:
-		return s.stateWalk(q, c, before), nil
+		return newStateWalk(c, q, before)
 	case q.Event != "":
 		v = termOf(q.Event)
 	case q.Source != "":
@@ -114,40 +114,77 @@ func (w termWalk) costly() bool { return w.p.probes > maxProbes }
 
 // stateWalk merges the parts of the index of work that make up a state.
 type stateWalk struct {
-	c      *conn
-	before int64
-	parts  []workPart
+	c     *conn
+	parts []*workPart
 }
 
+// workPart is what one lane has in one phase, latest first, read page by page.
 type workPart struct {
 	phase phase
 	lane  int64
+	seqs  []int64
+	ended bool
+	// before: only rows with a smaller seq.
+	before int64
 }
 
-func (s *Store) stateWalk(q queue.RowQuery, c *conn, before int64) *stateWalk {
-	s.lanesMu.RLock()
-	defer s.lanesMu.RUnlock()
-	w := &stateWalk{c: c, before: before}
+// workPage is how many numbers of a part are read at once.
+const workPage = 64
+
+// newStateWalk finds the lanes that have rows in the state and rows of the kind.
+func newStateWalk(c *conn, q queue.RowQuery, before int64) (*stateWalk, error) {
+	w := &stateWalk{c: c}
 	for _, p := range phases(q.State) {
-		for lane := range s.laneNames {
-			w.parts = append(w.parts, workPart{p, lane})
+		for lane, more := int64(0), true; more; {
+			var kinds int64
+			var err error
+			more, err = c.one("SELECT r.lane, l.kinds FROM rows AS r JOIN lanes AS l ON l.id = r.lane "+
+				"WHERE r.phase = ? AND r.lane > ? ORDER BY r.lane LIMIT 1",
+				func(r *stmt) { lane, kinds = r.int(0), r.int(1) }, p, lane)
+			if err != nil {
+				return nil, err
+			}
+			if more && kinds&int64(q.Kind) != 0 {
+				w.parts = append(w.parts, &workPart{phase: p, lane: lane, before: before})
+			}
 		}
 	}
-	return w
+	return w, nil
+}
+
+// fill reads the part's next page when there is none.
+func (p *workPart) fill(c *conn) error {
+	if len(p.seqs) > 0 || p.ended {
+		return nil
+	}
+	err := c.query("SELECT seq FROM rows WHERE phase = ? AND lane = ? AND seq < ? "+
+		"ORDER BY seq DESC LIMIT ?", func(r *stmt) error {
+		p.seqs = append(p.seqs, r.int(0))
+		return nil
+	}, p.phase, p.lane, p.before, workPage)
+	p.ended = len(p.seqs) < workPage
+	if len(p.seqs) > 0 {
+		p.before = p.seqs[len(p.seqs)-1]
+	}
+	return err
 }
 
 func (w *stateWalk) at() (int64, bool, error) {
-	best := int64(0)
+	var best *workPart
 	for _, p := range w.parts {
-		seq, err := w.c.int("SELECT max(seq) FROM rows WHERE phase = ? AND lane = ? AND seq < ?",
-			p.phase, p.lane, w.before)
-		if err != nil {
+		if err := p.fill(w.c); err != nil {
 			return 0, false, err
 		}
-		best = max(best, seq)
+		if len(p.seqs) > 0 && (best == nil || p.seqs[0] > best.seqs[0]) {
+			best = p
+		}
 	}
-	w.before = best
-	return best, best != 0, nil
+	if best == nil {
+		return 0, false, nil
+	}
+	seq := best.seqs[0]
+	best.seqs = best.seqs[1:]
+	return seq, true, nil
 }
 
 func (w *stateWalk) costly() bool { return false }

@@ -97,7 +97,7 @@ func (t *txn) reroute(row *stored, route func(queue.Row) (queue.Arrival, error))
 
 // place gives a row that is in no line the place of an arrival.
 func (t *txn) place(row *stored, a queue.Arrival) (err error) {
-	if row.lane, err = t.lane(a.Lane); err != nil {
+	if row.lane, err = t.laneFor(a.Lane, row.Kind); err != nil {
 		return err
 	}
 	row.OrderKey, row.Flow, row.Task, row.Event = a.OrderKey, a.Flow, a.Task, a.Event

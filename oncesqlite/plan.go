@@ -79,7 +79,7 @@ func (s *Store) RenameDestination(ctx context.Context, from, to, lane string) (i
 	}
 	return s.eachUnfinished(ctx, queue.Effect, "source = ?", []any{from},
 		func(t *txn, row *stored) error {
-			id, err := t.lane(lane)
+			id, err := t.laneFor(lane, row.Kind)
 			if err != nil {
 				return err
 			}

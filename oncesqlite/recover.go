@@ -140,12 +140,12 @@ func (s *Store) loadSeq() error {
 }
 
 func (s *Store) loadLanes() error {
-	s.lanesMu.Lock()
-	defer s.lanesMu.Unlock()
 	clear(s.lanes)
 	clear(s.laneNames)
-	return s.w.query("SELECT id, name FROM lanes", func(r *stmt) error {
+	clear(s.laneKinds)
+	return s.w.query("SELECT id, name, kinds FROM lanes", func(r *stmt) error {
 		s.lanes[r.text(1)], s.laneNames[r.int(0)] = r.int(0), r.text(1)
+		s.laneKinds[r.int(0)] = r.int(2)
 		return nil
 	})
 }
@@ -231,14 +231,22 @@ func (t *txn) lane(name string) (int64, error) {
 		return 0, err
 	}
 	id := t.c.raw.LastInsertRowID()
-	s.lanesMu.Lock()
 	s.lanes[name], s.laneNames[id] = id, name
-	s.lanesMu.Unlock()
 	t.onUndo(func() {
-		s.lanesMu.Lock()
 		delete(s.lanes, name)
 		delete(s.laneNames, id)
-		s.lanesMu.Unlock()
 	})
 	return id, nil
+}
+
+// laneFor returns the number of a lane in which a row of the kind is put.
+func (t *txn) laneFor(name string, k queue.Kind) (int64, error) {
+	id, err := t.lane(name)
+	kinds := t.s.laneKinds[id]
+	if err != nil || kinds&int64(k) != 0 {
+		return id, err
+	}
+	t.s.laneKinds[id] = kinds | int64(k)
+	t.onUndo(func() { t.s.laneKinds[id] = kinds })
+	return id, t.c.exec("UPDATE lanes SET kinds = ? WHERE id = ?", kinds|int64(k), id)
 }

@@ -7,8 +7,9 @@ CREATE TABLE meta (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE lanes (
-  id   INTEGER PRIMARY KEY,
-  name TEXT NOT NULL UNIQUE
+  id    INTEGER PRIMARY KEY,
+  name  TEXT NOT NULL UNIQUE,
+  kinds INTEGER NOT NULL DEFAULT 0        -- of the rows that were put into it: 1 | 2
 ) STRICT;
 
 -- Callbacks and effects. The order of seq is the order of acceptance.

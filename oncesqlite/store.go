@@ -126,7 +126,7 @@ type Store struct {
 	w         *conn
 	lanes     map[string]int64
 	laneNames map[int64]string
-	lanesMu   sync.RWMutex // laneNames is read by readers too
+	laneKinds map[int64]int64 // kinds of rows that were put into a lane
 	nextSeq   int64
 	nextTimer int64             // earliest next_at; 0: none
 	busy      map[lineKey]int64 // order keys in somebody's hands, and the row
@@ -181,7 +181,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		cfg: cfg, ops: make(chan *op, opBacklog), quit: make(chan struct{}),
 		ended: make(chan struct{}),
 		lanes: map[string]int64{}, laneNames: map[int64]string{},
-		busy: map[lineKey]int64{}, working: map[int64]*lease{},
+		laneKinds: map[int64]int64{},
+		busy:      map[lineKey]int64{}, working: map[int64]*lease{},
 		inLine: map[int64]int{}, suspects: map[int64]int{}, tasks: taskCache{},
 		known: newKnown(), readers: make(chan *conn, cfg.Readers),
 	}

@@ -55,7 +55,7 @@ func (s *Store) findTerm(c *conn, v term, found func(seq int64) (bool, error)) e
 type postings struct {
 	c    *conn
 	term term
-	// before: only rows with a smaller seq.
+	// before: only rows with a smaller seq; it falls as they are read.
 	before int64
 	// indexed is the last row of the last segment; segment the one that is read.
 	indexed, segment, oldest int64
@@ -84,31 +84,45 @@ func newPostings(c *conn, v term, before int64) (*postings, error) {
 
 // next goes to the next row and reports whether there is one.
 func (p *postings) next() bool {
-	if p.before-1 > p.indexed { // not in a segment yet: any row may carry the term
-		if p.err = p.tail(); p.err != nil {
-			return false
-		}
-		if p.seq > p.indexed {
-			return true
-		}
-		p.before = p.indexed + 1
-	}
 	for len(p.page) == 0 {
-		if p.segment < p.oldest || p.segment <= 0 {
+		switch {
+		case p.before-1 > p.indexed: // not in a segment yet
+			p.err = p.tail()
+		case p.segment < p.oldest || p.segment <= 0:
 			return false
+		default:
+			p.err = p.read()
 		}
-		if p.err = p.read(); p.err != nil {
+		if p.err != nil {
 			return false
 		}
 	}
 	p.seq, p.page = p.page[0], p.page[1:]
-	p.before = p.seq
 	return true
 }
 
-func (p *postings) tail() (err error) {
-	p.seq, err = p.c.int("SELECT max(seq) FROM rows WHERE seq < ? AND seq > ?", p.before, p.indexed)
-	p.before = p.seq
+// tailPage is how many rows after the last segment are read at once.
+const tailPage = 512
+
+// tail fills the page from the rows that are in no segment yet, and goes on before them.
+func (p *postings) tail() error {
+	last, parts := int64(0), []string(nil)
+	err := p.c.query("SELECT seq, source, event, task, key, kind FROM rows "+
+		"WHERE seq < ? AND seq > ? ORDER BY seq DESC LIMIT ?", func(r *stmt) error {
+		parts, last = parts[:0], r.int(0)
+		if err := texts(r.text(4), &parts); err != nil {
+			return err
+		}
+		k := queue.Kind(r.int(5))
+		if slices.Contains(rowTerms(k, r.text(1), r.text(2), r.text(3), parts), p.term) {
+			p.page = append(p.page, last)
+		}
+		return nil
+	}, p.before, p.indexed, tailPage)
+	if last == 0 {
+		last = p.indexed + 1
+	}
+	p.before = last
 	return err
 }
 
