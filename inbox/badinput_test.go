@@ -73,10 +73,9 @@ func TestBadInput_IsRefusedKeptAndCounted(t *testing.T) {
 		"too large": {post(`"` + strings.Repeat("x", 1<<20) + `"`), false, 413, "rcs",
 			"larger than 262144 bytes"},
 		"wrong type": {request("/in/rcs", "application/x-www-form-urlencoded", "a=1"), false, 400,
-			"rcs", `got \"application/x-www-form-urlencoded\", want application/json, another +json, ` +
-				`text/json, text/plain, or none`},
+			"rcs", `, want application/json, another +json, text/json, text/plain, or none`},
 		"latin1": {request("/in/rcs", "application/json; charset=latin1", finishFE), false, 400,
-			"rcs", `wrong charset: got \"application/json; charset=latin1\", want utf-8`},
+			"rcs", `application/json; charset=latin1`},
 		"charset twice": {request("/in/rcs", "text/plain;charset=utf-8;charset=utf-16", finishFE),
 			false, 400, "rcs", "wrong charset"},
 		"XML": {request("/in/rcs", "application/xml", "<a/>"), false, 400, "rcs",
