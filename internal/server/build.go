@@ -107,10 +107,7 @@ func decode(row queue.Row) (flow.Message, error) {
 		if err != nil {
 			return flow.Request{}, err
 		}
-		query, err := url.ParseQuery(r.Query)
-		if err != nil {
-			return flow.Request{}, fmt.Errorf("decode query: %w", err)
-		}
+		query, _ := url.ParseQuery(r.Query) // what can be read of it, as when it came
 		return flow.Request{Header: lowerNames(r.Header), Query: query}, nil
 	})}, nil
 }
@@ -201,7 +198,7 @@ func (s *Server) effectWorker(d *outbox.Destination) queue.Worker {
 			return set
 		},
 		Open: d.Open, Changed: d.Changed(), Concurrency: d.Concurrency,
-		Lease: d.Timeout + leaseMargin, HoldLost: d.HoldUnknown,
+		Lease: d.Timeout + leaseMargin, HoldLost: d.HoldUnknown, Block: d.Block,
 		Backoff: queue.Backoff{Base: d.Retry.Base, Cap: d.Retry.Cap},
 	}
 }
