@@ -16,8 +16,8 @@ const (
 )
 
 // contentProblem returns why a message's content can't be JSON as it stands; empty: it can. Absent
-// and text/plain are taken for JSON, since robots send all sorts. JSON between systems is UTF-8 (RFC
-// 8259, section 8.1), so another charset is refused: its letters would be taken for others.
+// and text/plain are taken for JSON, since robots send all sorts. JSON between systems is UTF-8
+// (RFC 8259, section 8.1), so another charset is refused: its letters would be taken for others.
 func contentProblem(h http.Header) string {
 	for _, coding := range h["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(strings.TrimSpace(coding), "identity") {

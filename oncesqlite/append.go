@@ -229,9 +229,10 @@ func (t *txn) duplicate(row *stored, a *queue.Arrival) (queue.Receipt, error) {
 	return r, nil
 }
 
-// hadNoEffect reports whether a row is dead and nothing of it can have happened. A flow decides in the
-// store's transaction, so what it refused changed nothing. Of a handler only what was refused for good
-// at its first try is known to have had no effect: a try that fails may have come after the effect.
+// hadNoEffect reports whether a row is dead and nothing of it can have happened. A flow decides in
+// the store's transaction, so what it refused changed nothing. Of a handler only what was refused
+// for good at its first try is known to have had no effect: a try that fails may have come after
+// the effect.
 func (t *txn) hadNoEffect(row *stored) (bool, error) {
 	switch {
 	case row.State != queue.Dead || row.DeadCause == queue.CausePoison:

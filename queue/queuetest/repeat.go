@@ -24,10 +24,11 @@ func repeatCases() []Case {
 			"state or dead for another cause", run: revivesNothingElse},
 		{Name: "Repeat/ReplaceDead", Promise: "with replace_dead a conflict takes the place of a " +
 			"dead first one; the first content is kept as the conflict", run: replaceDead},
-		{Name: "Repeat/ReplaceDeadOfFlow", Promise: "with replace_dead a conflict takes the place " +
-			"of one that a flow refused, every time", run: replaceDeadOfFlow},
+		{Name: "Repeat/ReplaceDeadOfFlow", Promise: "with replace_dead a conflict takes the " +
+			"place of one that a flow refused, every time", run: replaceDeadOfFlow},
 		{Name: "Repeat/ReplaceOnlyDead", Promise: "replace_dead replaces no row that is alive, " +
-			"done, held, poison, or tried by a handler that may have had its effect", run: replaceOnlyDead},
+			"done, held, poison, or tried by a handler that may have had its effect",
+			run: replaceOnlyDead},
 	}
 }
 
@@ -218,7 +219,8 @@ func replaceDeadOfFlow(k *kit) {
 		if got := k.append(a)[0]; got.Outcome != queue.Accepted || !got.Revived {
 			k.Fatalf("receipt %+v", got)
 		}
-		k.end(k.leaseBy(r).Rows[0], queue.Settlement{State: queue.Dead, DeadCause: queue.CauseWaited})
+		k.end(k.leaseBy(r).Rows[0],
+			queue.Settlement{State: queue.Dead, DeadCause: queue.CauseWaited})
 		r.Max++
 	}
 }
