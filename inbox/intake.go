@@ -144,6 +144,9 @@ func (in *intake) build(r *http.Request) (reason string) {
 	if err != nil {
 		return err.Error()
 	}
+	if reason := tooLong(event, &route); reason != "" {
+		return reason
+	}
 	state := queue.Pending
 	if route.Unrouted {
 		state = queue.Unrouted
@@ -156,6 +159,22 @@ func (in *intake) build(r *http.Request) (reason string) {
 		KeepBody: src.KeepBody, ReplaceDead: src.ReplaceDead,
 	}}
 	return ""
+}
+
+// tooLong refuses what nobody could name in a URL. It is bounded like the key.
+func tooLong(event string, route *Route) string {
+	name := ""
+	switch {
+	case len(event) > once.MaxKeyBytes:
+		name = "event"
+	case len(route.Task) > once.MaxKeyBytes:
+		name = "task"
+	case route.Task == "" && len(route.OrderKey) > once.MaxKeyBytes:
+		name = "order key"
+	default:
+		return ""
+	}
+	return fmt.Sprintf("%s is longer than %d bytes", name, once.MaxKeyBytes)
 }
 
 // append makes the callback durable.

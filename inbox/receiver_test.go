@@ -413,3 +413,27 @@ func TestNew_Refuses(t *testing.T) {
 		t.Error("a negative limit was accepted")
 	}
 }
+
+func TestNamesThatNobodyCouldPutIntoAURLAreRefused(t *testing.T) {
+	long := strings.Repeat("n", once.MaxKeyBytes+1)
+	for name, route := range map[string]inbox.Route{
+		"event":     {Lane: "flow", Flow: "f", Task: "T", OrderKey: "task/f/T"},
+		"task":      {Lane: "flow", Flow: "f", Task: long, OrderKey: "task/f/" + long},
+		"order key": {Lane: "handler", OrderKey: long},
+		"":          {Lane: "flow", Flow: "f", Task: long[1:], OrderKey: "task/f/" + long[1:]},
+	} {
+		store, source := newMemStore(), rcs()
+		source.Route = func(*inbox.Message, string) (inbox.Route, error) { return route, nil }
+		if name == "event" {
+			source.Event = func(*inbox.Message) (string, error) { return long, nil }
+		}
+		w := post(newReceiver(t, store, inbox.Config{}, source), "/in/rcs", finishFE)
+		want, reason := 400, name+" is longer than 4096 bytes"
+		if name == "" {
+			want, reason = 200, "Success"
+		}
+		if w.Code != want || !strings.Contains(w.Body.String(), reason) {
+			t.Errorf("%q: %d %s", name, w.Code, w.Body)
+		}
+	}
+}

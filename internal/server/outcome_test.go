@@ -145,7 +145,7 @@ func TestI18_AnUnknownEventIsKeptAnsweredAsAcceptedAndWorkedWhenTheFileKnowsIt(t
 	t.Parallel()
 	dir := t.TempDir()
 	s := serve(t, dir, flowOf("go: {from: [a], to: z}"))
-	s.post(200, "rcs", `{"id":"1","task":"T","kind":"hop"}`)
+	s.post(200, "rcs?note=%zz", `{"id":"1","task":"T","kind":"hop"}`) // a query that can't be read
 	c := s.awaitCallback("key=1", "unrouted")
 	s.change(409, "/api/v1/callbacks/"+c.ID+"/retry", "") // the file still doesn't know it
 	if c := s.callback("key=1"); c.State != "unrouted" {

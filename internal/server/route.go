@@ -67,10 +67,7 @@ func message(row queue.Row) (*inbox.Message, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode body: %w", err)
 	}
-	query, err := url.ParseQuery(r.Query)
-	if err != nil {
-		return nil, fmt.Errorf("decode query: %w", err)
-	}
+	query, _ := url.ParseQuery(r.Query) // what can be read of it, as when it came
 	return &inbox.Message{Source: row.Source, Method: r.Method, Path: r.Path, Peer: r.Peer,
 		Header: r.Header, Query: query, Raw: row.Body, Body: body}, nil
 }
