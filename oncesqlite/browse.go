@@ -139,7 +139,7 @@ func newStateWalk(c *conn, q queue.RowQuery, before int64) (*stateWalk, error) {
 			var kinds int64
 			var err error
 			more, err = c.one("SELECT r.lane, l.kinds "+
-			"FROM rows AS r JOIN lanes AS l ON l.id = r.lane "+
+				"FROM rows AS r JOIN lanes AS l ON l.id = r.lane "+
 				"WHERE r.phase = ? AND r.lane > ? ORDER BY r.lane LIMIT 1",
 				func(r *stmt) { lane, kinds = r.int(0), r.int(1) }, p, lane)
 			if err != nil {

@@ -142,7 +142,8 @@ func (c *comparison) goneSource(name string) {
 	c.add("the source %s is gone, but the store has %s of it, %d of them unfinished. Restore the"+
 		" source, or write under `migrate`: sources: {%s: discard} (what is unfinished is given"+
 		" up; what is remembered stays until the end of its retention), or sources: {%s: %s}"+
-		" (what is unfinished is worked as callbacks of %s; a repeat that is sent there counts as new)",
+		" (what is unfinished is worked as callbacks of %s; a repeat that is sent there counts as"+
+		" new)",
 		name, count(n, "callback"), open, name, name, suggestion(name, declared),
 		suggestion(name, declared))
 }
