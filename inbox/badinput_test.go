@@ -188,7 +188,7 @@ func TestOddInput_IsAccepted(t *testing.T) {
 
 func TestI05_LimitIsExact(t *testing.T) {
 	fill := func(size int) string {
-		const head, tail = `{"reqCode":"1","taskCode":"2","callbackMethod":"`, `"}`
+		const head, tail = `{"reqCode":"1","taskCode":"2","callbackMethod":"e","note":"`, `"}`
 		return head + strings.Repeat("x", size-len(head)-len(tail)) + tail
 	}
 	for _, chunked := range []bool{false, true} {
