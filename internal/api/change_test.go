@@ -91,3 +91,14 @@ func TestARouteThatFailsIsARefusalThatSaysWhy(t *testing.T) {
 		t.Errorf("callback %v", got)
 	}
 }
+
+func TestARefusalByTheStateSaysItOnce(t *testing.T) {
+	e := newEnv(t)
+	path := "/api/v1/callbacks/" + e.callback() + "/discard"
+	e.post(path, by).ok()
+	a := e.post(path, by)
+	a.problem(http.StatusConflict, "state", "it is discarded")
+	if strings.Contains(a.Body.String(), "not possible in this state") {
+		t.Errorf("the title says it too: %s", a.Body)
+	}
+}

@@ -123,7 +123,11 @@ func (g *guard) token(r *http.Request) error {
 	if !g.asks || g.knows(r) {
 		return nil
 	}
-	p := problemf(http.StatusUnauthorized, "a token is required: Authorization: Bearer TOKEN")
+	detail := "a token is required: Authorization: Bearer TOKEN"
+	if r.Header.Get("Authorization") != "" {
+		detail = "wrong token: want admin.token as Authorization: Bearer TOKEN"
+	}
+	p := problemf(http.StatusUnauthorized, "%s", detail)
 	p.header = http.Header{"Www-Authenticate": {`Bearer realm="once"`}}
 	return p
 }

@@ -99,6 +99,10 @@ func TestATokenIsAskedForEverywhereButForHealth(t *testing.T) {
 	id := e.callback()
 	for _, header := range []string{"", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3crett",
 		"Basic s3cret", "s3cret", "Bearer S3CRET"} {
+		want := "wrong token: want admin.token as Authorization: Bearer TOKEN"
+		if header == "" {
+			want = "a token is required: Authorization: Bearer TOKEN"
+		}
 		shown := func(r *http.Request) { r.Header.Set("Authorization", header) }
 		for _, path := range paths {
 			a := e.raw(http.MethodGet, path, "", shown)
@@ -106,13 +110,13 @@ func TestATokenIsAskedForEverywhereButForHealth(t *testing.T) {
 				a.ok()
 				continue
 			}
-			a.problem(http.StatusUnauthorized, "unauthorized", "a token is required")
+			a.problem(http.StatusUnauthorized, "unauthorized", want)
 			if got := a.Header().Get("WWW-Authenticate"); got != `Bearer realm="once"` {
 				t.Errorf("WWW-Authenticate %q", got)
 			}
 		}
 		e.raw(http.MethodPost, "/api/v1/callbacks/"+id+"/discard", by, shown).
-			problem(http.StatusUnauthorized, "unauthorized", "a token is required")
+			problem(http.StatusUnauthorized, "unauthorized", want)
 	}
 	e.raw(http.MethodGet, "/api/v1/callbacks", "", func(r *http.Request) {
 		r.Header["Authorization"] = []string{"Bearer s3cret", "Bearer s3cret"}

@@ -92,7 +92,9 @@ func problemOf(err error) *problem {
 	case errors.Is(err, once.ErrNotFound):
 		return problemf(http.StatusNotFound, "%v", err)
 	case errors.Is(err, once.ErrState), errors.Is(err, once.ErrConflict):
-		return problemf(http.StatusConflict, "%v", err)
+		// The title says it already.
+		detail := strings.TrimSuffix(err.Error(), ": "+once.ErrState.Error())
+		return problemf(http.StatusConflict, "%s", detail)
 	case errors.As(err, &no):
 		return problemf(http.StatusConflict, "%v", err)
 	}

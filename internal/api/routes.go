@@ -11,7 +11,10 @@ const prefix = "/api/v1"
 
 // table returns the routes: what is registered, checked and described.
 func (a *API) table() []route {
-	var all []route
+	all := []route{{
+		method: http.MethodGet, pattern: "/", id: "getIndex", summary: "What there is",
+		response: index{}, handle: a.index,
+	}}
 	all = append(all, a.healthRoutes()...)
 	all = append(all, a.callbackRoutes()...)
 	all = append(all, a.taskRoutes()...)

@@ -30,7 +30,7 @@ func TestTheDescriptionIsValidAndNamesEachRoute(t *testing.T) {
 			}
 		}
 	}
-	want := strings.Fields(`GET/healthz GET/readyz GET/metrics GET/api/v1/openapi.yaml
+	want := strings.Fields(`GET/ GET/healthz GET/readyz GET/metrics GET/api/v1/openapi.yaml
 		GET/api/v1/callbacks GET/api/v1/callbacks/{id} POST/api/v1/callbacks/{id}/retry
 		POST/api/v1/callbacks/{id}/discard POST/api/v1/callbacks/{id}/accept
 		GET/api/v1/tasks/{flow}/{id} POST/api/v1/tasks/{flow}/{id}/move GET/api/v1/resources

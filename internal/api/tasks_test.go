@@ -121,7 +121,7 @@ func quoted(s string) string {
 func TestAPathThatIsNotTheTablesIsNotFound(t *testing.T) {
 	e := newEnv(t)
 	e.event("startFE", "T", `{"roadway":"R1"}`)
-	for _, path := range []string{"/", "/api", "/api/v1", "/api/v1/", "/api/v1/callbacks/",
+	for _, path := range []string{"/api", "/api/v1", "/api/v1/", "/api/v1/callbacks/",
 		"/metrics/",
 		"/api/v1/tasks/transport/T/", "/api/v1//tasks/transport/T", "/api/v1/tasks/transport//",
 		"/api/v2/callbacks", "/API/v1/callbacks", "/api/v1/tasks/transport"} {
