@@ -109,8 +109,10 @@ func (s *Server) open(ctx context.Context) (err error) {
 	return err
 }
 
-// Addr returns the address on which senders are served, and AdminAddr the operator's.
-func (s *Server) Addr() string      { return s.senders.net.Addr().String() }
+// Addr returns the address on which senders are served, host:port.
+func (s *Server) Addr() string { return s.senders.net.Addr().String() }
+
+// AdminAddr returns the address of the operator's listener, host:port.
 func (s *Server) AdminAddr() string { return s.admin.net.Addr().String() }
 
 // Created reports whether the store was made by Open.
