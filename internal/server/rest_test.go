@@ -2,12 +2,17 @@ package server_test
 
 import (
 	"bytes"
+	"context"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/oncekit/once/internal/config"
+	"github.com/oncekit/once/internal/server"
 	"github.com/oncekit/once/internal/testserver"
 )
 
@@ -183,14 +188,69 @@ func TestAWrongFileOrAMissingHandlerIsToldAtTheStart(t *testing.T) {
 	if !strings.Contains(msg, "once.yaml:10:") || !strings.Contains(msg, "^") {
 		t.Errorf("no place and caret:\n%s", msg)
 	}
-	if msg := openError(t, payments("")); !strings.Contains(msg, "examples/handler") {
+	if msg := refusal(t, t.TempDir(), payments("")); !strings.Contains(msg, "examples/handler") {
 		t.Errorf("a missing handler: %s", msg)
 	}
 	if msg := openError(t, "create: false\n"+flowOf("go: {from: [a], to: z}")); !strings.Contains(
 		msg, "create") {
 		t.Errorf("a store that isn't there: %s", msg)
 	}
-	if msg := openError(t, example(t, "gateway.yaml")); !strings.Contains(msg, "gateway") {
+	dir := t.TempDir()
+	if msg := refusal(t, dir, example(t, "gateway.yaml")); !strings.Contains(msg, "gateway") {
 		t.Errorf("a gateway: %s", msg)
+	}
+	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+		t.Errorf("it left %v behind, %v", left, err)
+	}
+}
+
+func TestATakenAddressIsToldOnceAndLeavesNoStoreBehind(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir := t.TempDir()
+	for _, o := range []config.Override{
+		{Listen: taken.Addr().String(), AdminListen: "127.0.0.1:0"},
+		{Listen: "127.0.0.1:0", AdminListen: taken.Addr().String()},
+	} {
+		cfg, err := config.Parse(filepath.Join(dir, "once.yaml"),
+			[]byte(flowOf("go: {from: [a], to: z}")), config.Env{Override: o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = server.Open(t.Context(), server.Options{Config: cfg, Effects: io.Discard})
+		if err == nil || strings.Count(err.Error(), taken.Addr().String()) != 1 ||
+			!strings.Contains(err.Error(), "address already in use (is another server") {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+		t.Errorf("it left %v behind, %v", left, err)
+	}
+}
+
+func TestAnAddressIsShownAsItWasConfigured(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.Parse(filepath.Join(t.TempDir(), "once.yaml"),
+		[]byte(flowOf("go: {from: [a], to: z}")), config.Env{Override: config.Override{
+			Listen: "localhost:0", AdminListen: "0.0.0.0:0", AdminToken: "0123456789abcdef"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := server.Open(t.Context(), server.Options{Config: cfg, Effects: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := srv.Addr(), srv.AdminAddr(); !strings.HasPrefix(a, "localhost:") ||
+		!strings.HasPrefix(b, "0.0.0.0:") || strings.HasSuffix(a+b, ":0") {
+		t.Errorf("shown as %s and %s", a, b)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	if err := srv.Run(ctx); err != nil {
+		t.Error(err)
 	}
 }

@@ -5,7 +5,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -13,11 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/oncekit/once/flow"
 	"github.com/oncekit/once/inbox"
-	"github.com/oncekit/once/internal/api"
 	"github.com/oncekit/once/internal/config"
 	"github.com/oncekit/once/internal/metrics"
 	"github.com/oncekit/once/oncesqlite"
@@ -59,12 +55,6 @@ type Server struct {
 	admin        listener
 }
 
-// listener is an address and what is served on it.
-type listener struct {
-	net  net.Listener
-	http *http.Server
-}
-
 // Open opens the store, compares it with the configuration, and listens. Nothing is served before
 // Run. The error says what to do; it is a *config.Error where the file has to change.
 func Open(ctx context.Context, o Options) (*Server, error) {
@@ -75,9 +65,8 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 	for _, src := range s.cfg.Sources {
 		s.sources[src.Name] = src
 	}
-	if s.cfg.Gateway != nil {
-		return nil, errors.New("the file has a `gateway`, which this version does not serve yet: " +
-			"remove it, or serve the inbox and the gateway from files of their own")
+	if lacks := Lacks(o.Config, o.Handlers); len(lacks) > 0 {
+		return nil, &config.Error{Problems: lacks}
 	}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
@@ -86,6 +75,13 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 }
 
 func (s *Server) open(ctx context.Context) (err error) {
+	// Before the store: one that nobody can be served from would be left behind.
+	if s.senders.net, err = listen("listen", s.cfg.Listen); err != nil {
+		return err
+	}
+	if s.admin.net, err = listen("admin.listen", s.cfg.Admin.Listen); err != nil {
+		return err
+	}
 	if s.store, err = oncesqlite.Open(ctx, oncesqlite.Config{
 		Path: s.cfg.Store.Path, NoCreate: !s.cfg.Store.Create, Logger: s.log,
 		RejectedPerSource: s.cfg.Limits.Rejected, Probe: s.opts.Probe,
@@ -102,65 +98,14 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.build(); err != nil {
 		return err
 	}
-	if s.senders, err = s.listenSenders(); err != nil {
+	if err := s.serveSenders(); err != nil {
 		return err
 	}
-	s.admin, err = s.listenAdmin()
-	return err
+	return s.serveAdmin()
 }
-
-// Addr returns the address on which senders are served, host:port.
-func (s *Server) Addr() string { return s.senders.net.Addr().String() }
-
-// AdminAddr returns the address of the operator's listener, host:port.
-func (s *Server) AdminAddr() string { return s.admin.net.Addr().String() }
 
 // Created reports whether the store was made by Open.
 func (s *Server) Created() bool { return s.store.Created() }
-
-func (s *Server) listenSenders() (listener, error) {
-	receiver, err := inbox.New(s.store, s.cfg.Sources, inbox.Config{
-		MaxInFlightBytes: s.cfg.Limits.Bodies, Observer: s.metrics, Logger: s.log,
-	})
-	if err != nil {
-		return listener{}, err
-	}
-	l, err := s.listen("listen", s.cfg.Listen, receiver)
-	if err == nil {
-		l.net = netutil.LimitListener(l.net, s.cfg.Limits.Connections)
-	}
-	return l, err
-}
-
-func (s *Server) listenAdmin() (listener, error) {
-	handler, err := api.New(api.Config{
-		Browser: s.store, Operator: s.store, Transactor: s.store, Engine: s.engine,
-		Ping: s.store.Ping, Route: s.route, Metrics: s.metrics, Destinations: s.status,
-		Token: s.cfg.Admin.Token, Hosts: s.cfg.Admin.Hosts, Listen: s.cfg.Admin.Listen,
-		Logger: s.log, Version: s.opts.Version,
-	})
-	if err != nil {
-		return listener{}, err
-	}
-	return s.listen("admin.listen", s.cfg.Admin.Listen, handler)
-}
-
-func (s *Server) listen(field, addr string, h http.Handler) (listener, error) {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return listener{}, fmt.Errorf("%s %s: %w (is another server running? "+
-			"name another address)", field, addr, err)
-	}
-	limits := s.cfg.Limits
-	return listener{net: l, http: &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: limits.ReadTimeout,
-		ReadTimeout:       limits.ReadTimeout,
-		IdleTimeout:       limits.IdleTimeout,
-		MaxHeaderBytes:    limits.Headers,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}}, nil
-}
 
 // Run serves until ctx ends, then drains: no new connection, running answers and tries end within
 // the configured time, everything else stays in the store. It closes the store.
@@ -243,13 +188,15 @@ func (s *Server) await(tries *sync.WaitGroup) {
 func (s *Server) close() error {
 	var errs []error
 	for _, l := range []listener{s.senders, s.admin} {
-		if l.http == nil {
+		if l.net == nil {
 			continue
 		}
 		if err := l.net.Close(); !errors.Is(err, net.ErrClosed) { // not served, or not yet
 			errs = append(errs, err)
 		}
-		errs = append(errs, l.http.Close())
+		if l.http != nil {
+			errs = append(errs, l.http.Close())
+		}
 	}
 	for _, d := range s.destinations {
 		if c, ok := d.Sender.(io.Closer); ok {

@@ -1,0 +1,49 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/oncekit/once/inbox"
+	"github.com/oncekit/once/internal/config"
+	"github.com/oncekit/once/oncesqlite"
+)
+
+// Lacks returns what a configuration asks for that this program does not have.
+func Lacks(cfg *config.Config, handlers map[string]inbox.Handler) []config.Problem {
+	var list []config.Problem
+	add := func(format string, args ...any) {
+		list = append(list, config.Problem{File: cfg.File, Msg: fmt.Sprintf(format, args...)})
+	}
+	if cfg.Gateway != nil {
+		add("the file has a `gateway`, which this version does not serve yet: remove it, or serve " +
+			"the inbox and the gateway from files of their own")
+	}
+	for _, src := range cfg.SourceSettings {
+		if h := src.Handler; h != nil && h.HTTP == nil && handlers[h.Name] == nil {
+			add("source %s: `to: {handler: %s}` names a handler that this program does not have; "+
+				"build one with it (see examples/handler), or use `to: {http: URL}`", src.Name,
+				h.Name)
+		}
+	}
+	return list
+}
+
+// Compare compares a configuration with its store, which a server may be using, and changes nothing.
+// It returns a *[config.Error] for what the start would refuse, what of `migrate` has nothing to do,
+// and [once.ErrNotFound] if there is no store yet.
+func Compare(ctx context.Context, cfg *config.Config) (idle []string, err error) {
+	store, err := oncesqlite.OpenReader(cfg.Store.Path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := compare(ctx, store, cfg)
+	if err = errors.Join(err, store.Close()); err != nil {
+		return nil, err
+	}
+	if len(c.found) > 0 {
+		return nil, &config.Error{Problems: c.found}
+	}
+	return c.idle, nil
+}

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/oncekit/once/inbox"
+	"github.com/oncekit/once/internal/api"
+)
+
+// listener is an address and what is served on it.
+type listener struct {
+	net  net.Listener
+	http *http.Server
+}
+
+// Addr returns the address on which senders are served: the host as it was configured, and the port
+// that it became.
+func (s *Server) Addr() string { return shown(s.cfg.Listen, s.senders.net) }
+
+// AdminAddr returns the address of the operator's listener, like Addr.
+func (s *Server) AdminAddr() string { return shown(s.cfg.Admin.Listen, s.admin.net) }
+
+func shown(configured string, l net.Listener) string {
+	host, _, err := net.SplitHostPort(configured)
+	_, port, perr := net.SplitHostPort(l.Addr().String())
+	if err != nil || perr != nil {
+		return l.Addr().String()
+	}
+	if host == "" { // all addresses of this machine
+		host = "0.0.0.0"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+func (s *Server) serveSenders() error {
+	receiver, err := inbox.New(s.store, s.cfg.Sources, inbox.Config{
+		MaxInFlightBytes: s.cfg.Limits.Bodies, Observer: s.metrics, Logger: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.senders.net = netutil.LimitListener(s.senders.net, s.cfg.Limits.Connections)
+	s.senders.http = s.server(receiver)
+	return nil
+}
+
+func (s *Server) serveAdmin() error {
+	handler, err := api.New(api.Config{
+		Browser: s.store, Operator: s.store, Transactor: s.store, Engine: s.engine,
+		Ping: s.store.Ping, Route: s.route, Metrics: s.metrics, Destinations: s.status,
+		Token: s.cfg.Admin.Token, Hosts: s.cfg.Admin.Hosts, Listen: s.cfg.Admin.Listen,
+		Logger: s.log, Version: s.opts.Version,
+	})
+	if err != nil {
+		return err
+	}
+	s.admin.http = s.server(handler)
+	return nil
+}
+
+// listen takes an address. The name of the field stands in the error.
+func listen(field, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err == nil {
+		return l, nil
+	}
+	var op *net.OpError
+	if errors.As(err, &op) { // its text has the address, too
+		err = op.Err
+	}
+	return nil, fmt.Errorf("%s %s: %w (is another server running? name another address)", field,
+		addr, err)
+}
+
+// server answers with h, within the limits.
+func (s *Server) server(h http.Handler) *http.Server {
+	limits := s.cfg.Limits
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: limits.ReadTimeout,
+		ReadTimeout:       limits.ReadTimeout,
+		IdleTimeout:       limits.IdleTimeout,
+		MaxHeaderBytes:    limits.Headers,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+}
