@@ -132,7 +132,7 @@ func encodeTaken(m map[string]queue.Taken) ([]byte, error) {
 }
 
 func decodeTaken(text []byte) (map[string]queue.Taken, error) {
-	v, err := value.Decode(text, value.Limits{})
+	v, err := value.Decode(text, value.Limits{Depth: value.MaxDepth})
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func nullText(s string) any {
 
 // decodeFields reads a task's own values.
 func decodeFields(text []byte) (map[string]any, error) {
-	v, err := value.Decode(text, value.Limits{})
+	v, err := value.Decode(text, value.Limits{Depth: value.MaxDepth})
 	if err != nil {
 		return nil, err
 	}

@@ -23,8 +23,8 @@ func onDisk(t *testing.T, d *powercut.Disk) Config {
 
 // faults are the ways in which a disk refuses to be written.
 var faults = map[string]func(*powercut.Disk){
-	"disk full":   func(d *powercut.Disk) { d.FailWrites(sqlite3.FULL) },
-	"I/O error":   func(d *powercut.Disk) { d.FailWrites(sqlite3.IOERR) },
+	"disk full": func(d *powercut.Disk) { d.FailWrites(sqlite3.FULL) },
+	"I/O error": func(d *powercut.Disk) { d.FailWrites(sqlite3.IOERR) },
 	"disk gone": func(d *powercut.Disk) {
 		d.FailWrites(sqlite3.IOERR)
 		d.FailReads(sqlite3.IOERR)

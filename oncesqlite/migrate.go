@@ -2,8 +2,10 @@ package oncesqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/oncekit/once"
 	"github.com/oncekit/once/queue"
 )
 
@@ -84,13 +86,17 @@ func (s *Store) RerouteSource(ctx context.Context, source, lane string,
 	return n, nil
 }
 
-// moveLane takes a waiting row out of its lane. One that has no other place is unrouted.
+// moveLane takes a waiting row out of its lane. One that has no other place is unrouted; one of which
+// nobody can say is a dead letter: it must not keep all others from starting.
 func (t *txn) moveLane(row *stored, from string,
 	route func(queue.Row) (queue.Arrival, error)) error {
 	a, err := callRoute(row.Row, route)
 	switch {
-	case err != nil:
+	case errors.Is(err, once.ErrState):
 		return fmt.Errorf("route callback %s: %w", row.ID(), err)
+	case err != nil:
+		return t.giveUp(row, queue.Settlement{State: queue.Dead, DeadCause: queue.CausePermanent,
+			Error: "find its place in the changed configuration: " + err.Error()})
 	case a.State == queue.Unrouted:
 		return t.giveUp(row, queue.Settlement{State: queue.Unrouted,
 			Error: "the configuration has no place for it any more"})

@@ -74,8 +74,10 @@ func (t *txn) settleRow(row *stored, set queue.Settlement) error {
 	if set.Then == nil {
 		return nil
 	}
+	v := t.view()
 	more, err := t.decide(func() (queue.Settlement, error) {
-		return set.Then(t.view(), row.Row), nil
+		more := set.Then(v, row.Row)
+		return more, v.err
 	})
 	if err != nil {
 		return err

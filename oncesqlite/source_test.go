@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,6 +93,30 @@ func TestTheCallbacksOfAMovedSourceAreWorkedByTheOther(t *testing.T) {
 	}
 	if n, err := s.MoveSource(t.Context(), "robots", "plant", toLine); n != 0 || err != nil {
 		t.Errorf("a second time %d moved, %v", n, err)
+	}
+	checkFile(t, s)
+}
+
+func TestACallbackWhosePlaceNobodyKnowsIsADeadLetterAndTheOthersGoOn(t *testing.T) {
+	s := openAt(t, Config{Path: filepath.Join(t.TempDir(), "once.db")})
+	mustAppend(t, s, callback("no task"), callback("good"))
+	n, err := s.RerouteSource(t.Context(), "robots", testLane,
+		func(r queue.Row) (queue.Arrival, error) {
+			if string(r.Body) == "no task" {
+				return queue.Arrival{}, errors.New("task: body.task: no such field")
+			}
+			return toLine(r)
+		})
+	if n != 2 || err != nil {
+		t.Fatalf("%d moved, %v", n, err)
+	}
+	row := rowOf(t, s, queue.Callback, identityOf("no task"))
+	if row.State != queue.Dead || row.DeadCause != queue.CausePermanent ||
+		!strings.Contains(row.Error, "body.task: no such field") {
+		t.Errorf("it is %s (%s): %s", row.State, row.DeadCause, row.Error)
+	}
+	if rows := mustLease(t, s, "http/new", 5); len(rows) != 1 || string(rows[0].Body) != "good" {
+		t.Errorf("leased %+v", rows)
 	}
 	checkFile(t, s)
 }

@@ -7,21 +7,32 @@ import (
 	"github.com/oncekit/once/queue"
 )
 
-// view reads the store inside the writer's transaction.
-type view struct{ t *txn }
+// view reads the store inside the writer's transaction. It remembers its first error: not everybody
+// whom it is handed to can return one.
+type view struct {
+	t   *txn
+	err error
+}
 
-func (t *txn) view() queue.View { return view{t} }
+func (t *txn) view() *view { return &view{t: t} }
+
+func (v *view) note(err error) error {
+	if v.err == nil {
+		v.err = err
+	}
+	return err
+}
 
 // Now is the time of the transaction: one instant for all that it decides.
-func (v view) Now() time.Time { return timeOf(v.t.now) }
+func (v *view) Now() time.Time { return timeOf(v.t.now) }
 
 const taskColumns = `id, flow, task, state, version, fields, taken, gone, final, created_at,
 	since_at, updated_at, overdue_at, retention`
 
 // Task returns the task, or one with Version 0.
-func (v view) Task(flow, id string) (queue.Task, error) {
+func (v *view) Task(flow, id string) (queue.Task, error) {
 	task, _, err := v.t.task(flow, id)
-	return task, err
+	return task, v.note(err)
 }
 
 // readTask returns the task and its number in the file; 0 if there is none.
@@ -64,15 +75,15 @@ func scanResource(r *stmt) queue.Resource {
 }
 
 // Resource returns the resource, or one with Version 0.
-func (v view) Resource(kind, name string) (queue.Resource, error) {
+func (v *view) Resource(kind, name string) (queue.Resource, error) {
 	res := queue.Resource{Kind: kind, Name: name}
 	_, err := v.t.c.one("SELECT "+resourceColumns+" FROM resources WHERE kind = ? AND name = ?",
 		func(r *stmt) { res = scanResource(r) }, kind, name)
-	return res, err
+	return res, v.note(err)
 }
 
 // Owned returns the resources of a task, in the order in which it acquired them.
-func (v view) Owned(flow, task string) ([]queue.Resource, error) {
+func (v *view) Owned(flow, task string) ([]queue.Resource, error) {
 	var out []queue.Resource
 	if task == "" {
 		return nil, nil
@@ -82,19 +93,20 @@ func (v view) Owned(flow, task string) ([]queue.Resource, error) {
 		out = append(out, scanResource(r))
 		return nil
 	}, flow, task)
-	return out, err
+	return out, v.note(err)
 }
 
 // FirstWaiter returns the earliest row that waits, or was woken and is not yet worked.
-func (v view) FirstWaiter(wait string) (int64, error) {
+func (v *view) FirstWaiter(wait string) (int64, error) {
 	if v.t.s.waiting == 0 {
 		return 0, nil
 	}
-	return v.t.c.int("SELECT min(seq) FROM waits WHERE wait = ?", wait)
+	seq, err := v.t.c.int("SELECT min(seq) FROM waits WHERE wait = ?", wait)
+	return seq, v.note(err)
 }
 
 // WaitsOf returns the waits of the task's parked rows.
-func (v view) WaitsOf(flow, task string) ([]string, error) {
+func (v *view) WaitsOf(flow, task string) ([]string, error) {
 	var out []string
 	if v.t.s.waiting == 0 {
 		return nil, nil
@@ -108,11 +120,11 @@ func (v view) WaitsOf(flow, task string) ([]string, error) {
 		out = append(out, waits...)
 		return nil
 	}, waitOwner(flow, task))
-	return out, err
+	return out, v.note(err)
 }
 
 // Busy reports whether another row of the task is due, running or waits for another try.
-func (v view) Busy(flow, task string, except int64) (bool, error) {
+func (v *view) Busy(flow, task string, except int64) (bool, error) {
 	busy := false
 	err := v.t.s.findTerm(v.t.c, termOf(task), func(seq int64) (bool, error) {
 		if seq == except {
@@ -123,5 +135,5 @@ func (v view) Busy(flow, task string, except int64) (bool, error) {
 		busy = n > 0
 		return !busy, err
 	})
-	return busy, err
+	return busy, v.note(err)
 }

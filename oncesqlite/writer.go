@@ -50,6 +50,7 @@ func (s *Store) write() {
 	defer close(s.ended)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	var g gathering
 	for {
 		timer.Reset(s.untilHousekeeping())
 		batch := s.batch[:0]
@@ -61,11 +62,46 @@ func (s *Store) write() {
 			s.finish()
 			return
 		}
-		s.batch = s.drain(batch)
+		s.batch = s.gather(s.drain(batch), &g)
+		begun := time.Now()
 		s.commit(s.batch)
+		g = gathering{size: len(s.batch), took: time.Since(begun), ended: time.Now()}
 		clear(s.batch)
 		s.forceCheckpoint()
 	}
+}
+
+// gathering is what is known of the commit before.
+type gathering struct {
+	size  int           // its operations
+	took  time.Duration // from begin to answers
+	ended time.Time
+}
+
+// maxGatherWait bounds what an operation waits for others to share its flush.
+const maxGatherWait = 2 * time.Millisecond
+
+// gather waits a moment for those who were just answered to come again. A commit that begins with the
+// first of them would let all the others wait for its flush. It waits no longer than a quarter of what
+// the commit before took, and not at all when nobody is expected: after a small commit, or a pause.
+func (s *Store) gather(batch []*op, g *gathering) []*op {
+	wait := min(g.took/4, maxGatherWait)
+	if len(batch) >= g.size/2 || time.Since(g.ended) > wait {
+		return batch
+	}
+	enough := time.NewTimer(wait - time.Since(g.ended))
+	defer enough.Stop()
+	for len(batch) < min(g.size, maxBatch) {
+		select {
+		case o := <-s.ops:
+			batch = append(batch, o)
+		case <-enough.C:
+			return s.drain(batch)
+		case <-s.quit:
+			return batch
+		}
+	}
+	return s.drain(batch)
 }
 
 // drain adds what waits already, up to a full batch.
