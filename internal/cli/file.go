@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/config"
+	"github.com/oncekit/once/internal/server"
 	"github.com/oncekit/once/oncesqlite"
 )
 
@@ -61,19 +63,20 @@ func (a *app) configCommand() *cobra.Command {
 		Short: "Check or print a configuration",
 		RunE:  help,
 	}, 0, 0, "")
+	var checked settings
 	check := takes(&cobra.Command{
 		Use:   "check FILE",
 		Short: "Say whether a file is right, and what is wrong with it where (status 2)",
+		Long: `Say whether a file is right, and what is wrong with it where (status 2).
+Where its store is there, also while a server uses it, the file is compared with what the store
+holds, as at the start. The store is only read.`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			cfg, err := (&settings{file: args[0]}).load()
-			if err != nil {
-				return err
-			}
-			a.say("%s is right: %s, %s, %s", args[0], plural(len(cfg.Sources), "source"),
-				plural(len(cfg.Machines), "flow"), plural(len(cfg.Destinations), "destination"))
-			return nil
+			checked.file = args[0]
+			return a.check(&checked)
 		},
 	}, 1, 1, "FILE")
+	check.Flags().StringVar(&checked.store, "store", "",
+		"the store's `URL`, for example sqlite:once.db")
 	var f settings
 	show := takes(&cobra.Command{
 		Use:   "print [FILE]",
@@ -95,6 +98,42 @@ func (a *app) configCommand() *cobra.Command {
 	f.add(show, true)
 	c.AddCommand(check, show)
 	return c
+}
+
+// check loads a file and says what else would keep it from being served. What this program lacks is
+// a warning: another one may have it.
+func (a *app) check(f *settings) error {
+	cfg, err := f.load()
+	if err != nil {
+		return err
+	}
+	idle, err := server.Compare(context.Background(), cfg)
+	var refused *config.Error
+	if errors.As(err, &refused) {
+		return refused
+	}
+	for _, p := range server.Lacks(cfg, a.handlers) {
+		a.warn("%s", p.Msg)
+	}
+	for _, what := range idle {
+		a.warn("migrate: %s", what)
+	}
+	beside := ", and fits its store " + shortPath(cfg.Store.Path)
+	switch {
+	case errors.Is(err, once.ErrNotFound):
+		beside = ""
+	case err != nil:
+		beside = ""
+		a.warn("not compared with the store: %v", err)
+	}
+	a.say("%s is right: %s, %s, %s%s", f.file, plural(len(cfg.Sources), "source"),
+		plural(len(cfg.Machines), "flow"), plural(len(cfg.Destinations), "destination"), beside)
+	return nil
+}
+
+// warn writes to the standard error.
+func (a *app) warn(format string, args ...any) {
+	_, _ = fmt.Fprintf(a.io.Err, "warning: "+format+"\n", args...)
 }
 
 func plural(n int, what string) string {
