@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/oncekit/once"
 	"github.com/oncekit/once/queue"
 )
 
@@ -185,15 +186,21 @@ func (t *txn) repeat(a *queue.Arrival) (queue.Receipt, error) {
 		return queue.Receipt{}, err
 	}
 	if row.Fingerprint == a.Fingerprint {
-		return t.duplicate(row, a)
+		return t.duplicate(row, row, a)
 	}
-	accepted, err := t.c.int("SELECT count(*) FROM receipts WHERE seq = ? AND fingerprint = ? "+
-		"AND accepted IS NOT NULL", row.Seq, a.Fingerprint[:])
+	revision := ""
+	_, err = t.c.one("SELECT accepted FROM receipts WHERE seq = ? AND fingerprint = ? "+
+		"AND accepted IS NOT NULL", func(r *stmt) { revision = r.text(0) }, row.Seq,
+		a.Fingerprint[:])
 	if err != nil {
 		return queue.Receipt{}, err
 	}
-	if accepted > 0 { // a person made this content a revision: it is known
-		return t.duplicate(row, a)
+	if revision != "" { // a person made this content a revision: it is known
+		worked, err := rowByID(t.c, queue.Callback, revision)
+		if err != nil && !errors.Is(err, once.ErrNotFound) {
+			return queue.Receipt{}, err
+		}
+		return t.duplicate(row, worked, a)
 	}
 	if a.ReplaceDead {
 		if none, err := t.hadNoEffect(row); err != nil {
@@ -208,15 +215,16 @@ func (t *txn) repeat(a *queue.Arrival) (queue.Receipt, error) {
 	return queue.Receipt{Outcome: queue.Conflict, Seq: row.Seq, State: row.State}, nil
 }
 
-// duplicate counts a repeat. It revives a row that is dead by transient failure.
-func (t *txn) duplicate(row *stored, a *queue.Arrival) (queue.Receipt, error) {
+// duplicate counts a repeat. It revives the row in which its content is worked, if that is dead by
+// transient failure: the first one, or its revision; nil: it was swept.
+func (t *txn) duplicate(row, worked *stored, a *queue.Arrival) (queue.Receipt, error) {
 	r := queue.Receipt{Outcome: queue.Duplicate, Seq: row.Seq, State: row.State}
-	if row.State == queue.Dead && row.DeadCause == queue.CauseTransient {
+	if worked != nil && worked.State == queue.Dead && worked.DeadCause == queue.CauseTransient {
 		if err := t.addReceipt(row, a, queue.Duplicate); err != nil {
 			return r, err
 		}
 		r.Revived, r.State = true, queue.Pending
-		return r, t.makeDue(row)
+		return r, t.revive(worked, a)
 	}
 	s, dup := t.s, *a
 	id, fp, known, seq := a.Identity, row.Fingerprint, s.known, row.Seq
@@ -227,6 +235,24 @@ func (t *txn) duplicate(row *stored, a *queue.Arrival) (queue.Receipt, error) {
 		s.notes.add(seq, t.now, dup.Peer)
 	})
 	return r, nil
+}
+
+// revive makes a dead row due again, in the place that its source gives it today: its lane may be
+// nobody's by now.
+func (t *txn) revive(row *stored, a *queue.Arrival) error {
+	lane, err := t.laneFor(a.Lane, row.Kind)
+	if err != nil {
+		return err
+	}
+	if lane != row.lane && a.State == queue.Pending {
+		if err := t.leaveLine(row); err != nil {
+			return err
+		}
+		if err := t.place(row, *a); err != nil {
+			return err
+		}
+	}
+	return t.makeDue(row)
 }
 
 // hadNoEffect reports whether a row is dead and nothing of it can have happened. A flow decides in

@@ -20,6 +20,8 @@ func repeatCases() []Case {
 			"leaves it due", run: duplicateHidesNothing},
 		{Name: "Repeat/RevivesTransientlyDead", Promise: "a duplicate makes a row due again that " +
 			"is dead by transient failure, with its tries counted anew", run: revives},
+		{Name: "Repeat/RevivesWhereItIsWorkedNow", Promise: "a row that a duplicate revives goes to " +
+			"the lane of the duplicate", run: revivesElsewhere},
 		{Name: "Repeat/RevivesNothingElse", Promise: "a duplicate changes no row in another " +
 			"state or dead for another cause", run: revivesNothingElse},
 		{Name: "Repeat/ReplaceDead", Promise: "with replace_dead a conflict takes the place of a " +
@@ -149,6 +151,27 @@ func revives(k *kit) {
 		k.Errorf("attempt %d, fence %d after %d", row.Attempt, row.Fence, first.Fence)
 	}
 	k.end(row, queue.Settlement{State: queue.Done})
+	k.wantCounts()
+}
+
+func revivesElsewhere(k *kit) {
+	first := ordered("x", "K")
+	k.append(first, ordered("behind", "K"))
+	k.end(k.lease(1)[0], queue.Settlement{State: queue.Dead, DeadCause: queue.CauseTransient,
+		Block: true})
+	again := first
+	again.Lane, again.OrderKey, again.Event = "http/new", "L", "cancel"
+	if r := k.append(again)[0]; !r.Revived {
+		k.Fatalf("receipt %+v", r)
+	}
+	k.wantNames("the lane that it was in", k.lease(5), "behind")
+	r := request(5)
+	r.Lane = "http/new"
+	rows := k.leaseBy(r).Rows
+	k.wantNames("the lane of the duplicate", rows, "x")
+	if len(rows) == 1 && (rows[0].OrderKey != "L" || rows[0].Event != "cancel") {
+		k.Errorf("revived as %+v", rows[0])
+	}
 	k.wantCounts()
 }
 

@@ -13,6 +13,8 @@ func reviseCases() []Case {
 			"id of its own, worked like any callback", run: newRevision},
 		{Name: "Accept/ItsContentIsKnown", Promise: "the accepted content under the old identity " +
 			"is a duplicate from then on", run: revisionKnown},
+		{Name: "Accept/ARepeatRevivesItsOwnContent", Promise: "a repeat of the accepted content " +
+			"does not revive the first one", run: revisionRevived},
 		{Name: "Accept/Refused", Promise: "what is no conflict, was accepted before or is not " +
 			"there can't be accepted", run: acceptRefused},
 	}
@@ -84,6 +86,29 @@ func revisionKnown(k *kit) {
 			k.Errorf("content %d: %s, want %s", version, got, want)
 		}
 	}
+}
+
+func revisionRevived(k *kit) {
+	k.dead(arrival("x", 1), queue.CauseTransient)
+	k.append(arrival("x", 2))
+	id, err := k.operator().Accept(k.ctx, idOf("x"), 1, byAnn, routed)
+	if err != nil {
+		k.Fatal(err)
+	}
+	rows := k.lease(1)
+	k.end(rows[0], queue.Settlement{State: queue.Done})
+	if r := k.append(arrival("x", 2))[0]; r.Outcome != queue.Duplicate || r.Revived {
+		k.Errorf("what is done again: %+v", r)
+	}
+	k.wantState("x", queue.Dead)
+	if r := k.append(arrival("x", 1))[0]; !r.Revived {
+		k.Errorf("what is dead again: %+v", r)
+	}
+	got, err := k.b.Row(k.ctx, queue.Callback, id)
+	if err != nil || got.Row.State != queue.Done {
+		k.Errorf("the revision is %v, %v", got.Row.State, err)
+	}
+	k.wantCounts()
 }
 
 func acceptRefused(k *kit) {
