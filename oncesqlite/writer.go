@@ -63,9 +63,8 @@ func (s *Store) write() {
 			return
 		}
 		s.batch = s.gather(s.drain(batch), &g)
-		begun := time.Now()
 		s.commit(s.batch)
-		g = gathering{size: len(s.batch), took: time.Since(begun), ended: time.Now()}
+		g = gathering{size: len(s.batch), ended: time.Now()}
 		clear(s.batch)
 		s.forceCheckpoint()
 	}
@@ -73,35 +72,43 @@ func (s *Store) write() {
 
 // gathering is what is known of the commit before.
 type gathering struct {
-	size  int           // its operations
-	took  time.Duration // from begin to answers
+	size  int // its operations
 	ended time.Time
 }
 
-// maxGatherWait bounds what an operation waits for others to share its flush.
-const maxGatherWait = 2 * time.Millisecond
+const (
+	// gatherFrom is the size of a commit from which many are taken to be at work: below it an
+	// operation never waits for others.
+	gatherFrom = 16
+	// maxGatherWait bounds what an operation waits for others to share its flush: about as long as
+	// a flush takes.
+	maxGatherWait = 2 * time.Millisecond
+	// gatherPause is how long nobody may come until nobody more is expected.
+	gatherPause = 200 * time.Microsecond
+	// gatherEnough is a batch in which the cost of a flush is small beside that of its operations.
+	gatherEnough = 256
+)
 
-// gather waits a moment for those who were just answered to come again. A commit that begins with the
-// first of them would let all the others wait for its flush. It waits no longer than a quarter of what
-// the commit before took, and not at all when nobody is expected: after a small commit, or a pause.
+// gather waits a moment, under load, for those who were just answered to come again. A commit that
+// begins with the first of them would let all the others wait for its flush.
 func (s *Store) gather(batch []*op, g *gathering) []*op {
-	wait := min(g.took/4, maxGatherWait)
-	if len(batch) >= g.size/2 || time.Since(g.ended) > wait {
+	if g.size < gatherFrom || len(batch) >= gatherEnough || time.Since(g.ended) > maxGatherWait {
 		return batch
 	}
-	enough := time.NewTimer(wait - time.Since(g.ended))
-	defer enough.Stop()
-	for len(batch) < min(g.size, maxBatch) {
+	pause := time.NewTimer(gatherPause)
+	defer pause.Stop()
+	for len(batch) < gatherEnough && time.Since(g.ended) < maxGatherWait {
 		select {
 		case o := <-s.ops:
-			batch = append(batch, o)
-		case <-enough.C:
-			return s.drain(batch)
+			batch = s.drain(append(batch, o))
+			pause.Reset(gatherPause)
+		case <-pause.C:
+			return batch
 		case <-s.quit:
 			return batch
 		}
 	}
-	return s.drain(batch)
+	return batch
 }
 
 // drain adds what waits already, up to a full batch.
