@@ -2,6 +2,7 @@ package oncesqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -133,16 +134,35 @@ func (t *txn) due(lane int64, limit int) ([]*stored, error) {
 // and has a key is passed over only if it stands in line, so that later ones of its key wait for
 // it.
 func (t *txn) dueFresh(lane int64, limit int) ([]*stored, error) {
-	var rows []*stored
-	err := t.c.query("SELECT "+rowColumns+" FROM rows WHERE seq IN (SELECT seq FROM rows "+
-		"WHERE phase = 0 AND lane = ? ORDER BY seq LIMIT ?) AND (attempt = 0 "+
-		"OR order_key <> '' AND flags & ? = 0) ORDER BY seq LIMIT ?", func(r *stmt) error {
-		row, err := scanRow(r, true)
-		rows = append(rows, row)
-		return err
-	}, lane, maxPassed, flagInLine, limit)
-	return rows, err
+	var found []int64
+	passed := 0
+	err := t.c.query("SELECT seq, attempt, flags, order_key <> '' FROM rows "+
+		"WHERE phase = 0 AND lane = ? ORDER BY seq", func(r *stmt) error {
+		tried, keyed := r.int(1) > 0, r.int(3) != 0
+		if tried && (!keyed || r.int(2)&flagInLine != 0) {
+			passed++
+		} else {
+			found = append(found, r.int(0))
+		}
+		if len(found) == limit || passed == maxPassed {
+			return errEnough
+		}
+		return nil
+	}, lane)
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	rows := make([]*stored, len(found))
+	for i, seq := range found {
+		if rows[i], err = t.rowBy(bySeq, seq); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
 }
+
+// errEnough ends a query whose further rows are of no interest.
+var errEnough = errors.New("enough")
 
 // take gives a due row to the caller.
 func (t *txn) take(row *stored, r queue.LeaseRequest) error {
