@@ -117,6 +117,16 @@ func TestTheReadmesCommandsRun(t *testing.T) {
 	}
 	p := serve(t, t.TempDir())
 	told := bash(t, t.TempDir(), p.on(shell[1]))
+	line := regexp.MustCompile(`(?m)^[0-9:]+ (plant → .*)$`).FindStringSubmatch(
+		blocks(t, "README.md", "text")[0])
+	if line == nil {
+		t.Fatal("the README shows no effect")
+	}
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(line[1]), "5o0j…", "[0-9a-v]+")
+	shows := regexp.MustCompile("(?m)^[0-9:]+ " + pattern + "$")
+	testserver.Until(t, patience, "the effect is printed as the README shows it", func() bool {
+		return len(shows.FindAllString(p.out.String(), -1)) == 1
+	})
 	if n := strings.Count(told, `"message":"Success"`); n != 6 ||
 		!strings.Contains(told, `"state": "unloaded"`) {
 		t.Errorf("%d callbacks were accepted, want 6, and the task unloaded:\n%s", n, told)
@@ -124,7 +134,7 @@ func TestTheReadmesCommandsRun(t *testing.T) {
 
 	// The plant's own file: all commands but the last, which serves.
 	dir := t.TempDir()
-	commands, last, found := strings.Cut(shell[2], "./once serve ")
+	commands, last, found := strings.Cut(shell[2], "../once serve ")
 	if !found {
 		t.Fatal("the last block serves nothing")
 	}
@@ -136,7 +146,7 @@ func TestTheReadmesCommandsRun(t *testing.T) {
 	if !strings.Contains(told, "once.yaml is right") {
 		t.Errorf("config check says %s", told)
 	}
-	serve(t, dir, strings.Fields(last)...).mustPost("rcs",
+	serve(t, filepath.Join(dir, "plant"), strings.Fields(last)...).mustPost("rcs",
 		`{"reqCode":"1","taskCode":"T","callbackMethod":"startFE"}`)
 }
 
@@ -164,7 +174,7 @@ func TestTheCommandsForOperatorsRunAsTheyAreWritten(t *testing.T) {
 	plant := strings.NewReplacer(`{mqtt: {url: "mqtt://127.0.0.1:1883", qos: 1}`, `{log: {}`,
 		"http://127.0.0.1:9000", sink.URL()).Replace(string(b))
 	write(t, dir, "once.yaml", plant)
-	write(t, dir, "trial.yaml", plant)
+	write(t, dir, "trial.yaml", "create: false\n"+plant)
 	p := serve(t, dir, "--config", "once.yaml")
 	p.stuck()
 	vars := "CALLBACK=" + p.one("key=early") + "\nOTHER=" + p.one("key=other") + "\nCONFLICT=" +

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/config"
@@ -74,7 +75,7 @@ func (s *Server) handlerConfig(source string, h *config.Handler) (inbox.HandlerC
 
 func (s *Server) handler(source string, h *config.Handler) (inbox.Handler, error) {
 	if h.HTTP != nil {
-		handler, err := s.httpHandler(h.HTTP)
+		handler, err := s.httpHandler(h)
 		if err != nil {
 			return nil, fmt.Errorf("source %s: %w", source, err)
 		}
@@ -83,9 +84,15 @@ func (s *Server) handler(source string, h *config.Handler) (inbox.Handler, error
 	return s.opts.Handlers[h.Name], nil // it is there: Lacks says nothing
 }
 
+// longestPause is how long a callback waits for a service that refuses us (401, 403), unless even
+// its longest wait between tries is shorter.
+const longestPause = 5 * time.Minute
+
 // httpHandler hands callbacks to a service in any language.
-func (s *Server) httpHandler(c *config.HTTPConfig) (*inbox.HTTPHandler, error) {
-	cfg := inbox.HTTPConfig{URL: c.URL, Header: http.Header{}}
+func (s *Server) httpHandler(h *config.Handler) (*inbox.HTTPHandler, error) {
+	c, longest := h.HTTP, h.Policy.Retry.Cap
+	cfg := inbox.HTTPConfig{URL: c.URL, Header: http.Header{}, RetryCap: longest,
+		PauseFor: min(longestPause, longest)}
 	for name, v := range c.Header {
 		cfg.Header.Set(name, v)
 	}
@@ -98,9 +105,9 @@ func (s *Server) httpHandler(c *config.HTTPConfig) (*inbox.HTTPHandler, error) {
 			return nil, err
 		}
 	}
-	h, err := inbox.NewHTTPHandler(cfg)
+	handler, err := inbox.NewHTTPHandler(cfg)
 	if err == nil {
-		s.closers = append(s.closers, h)
+		s.closers = append(s.closers, handler)
 	}
-	return h, err
+	return handler, err
 }

@@ -17,8 +17,8 @@ func Lacks(cfg *config.Config, handlers map[string]inbox.Handler) []config.Probl
 		list = append(list, config.Problem{File: cfg.File, Msg: fmt.Sprintf(format, args...)})
 	}
 	if cfg.Gateway != nil {
-		add("the file has a `gateway`, which this version does not serve yet: remove it, or serve " +
-			"the inbox and the gateway from files of their own")
+		add("the file has a `gateway`, which this version does not serve yet: remove it, or " +
+			"serve the inbox and the gateway from files of their own")
 	}
 	for _, src := range cfg.SourceSettings {
 		if h := src.Handler; h != nil && h.HTTP == nil && handlers[h.Name] == nil {
@@ -30,9 +30,9 @@ func Lacks(cfg *config.Config, handlers map[string]inbox.Handler) []config.Probl
 	return list
 }
 
-// Compare compares a configuration with its store, which a server may be using, and changes nothing.
-// It returns a *[config.Error] for what the start would refuse, what of `migrate` has nothing to do,
-// and [once.ErrNotFound] if there is no store yet.
+// Compare compares a configuration with its store, which a server may be using, and changes
+// nothing. It returns what of `migrate` has nothing to do, a *[config.Error] for what the start
+// would refuse, and [once.ErrNotFound] if there is no store yet.
 func Compare(ctx context.Context, cfg *config.Config) (idle []string, err error) {
 	store, err := oncesqlite.OpenReader(cfg.Store.Path)
 	if err != nil {

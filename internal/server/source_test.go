@@ -92,3 +92,21 @@ func TestAMigrationOfWhatThereIsNotIsToldAtTheStart(t *testing.T) {
 		}
 	}
 }
+
+func TestACallbackOfAServiceThatRefusesUsWaitsNoLongerThanItsLongestWait(t *testing.T) {
+	t.Parallel()
+	service := testserver.NewHTTPSink(t)
+	service.Script(testserver.Answer{Status: 401}, testserver.Answer{Status: 503,
+		Header: map[string][]string{"Retry-After": {"3600"}}})
+	s := serve(t, t.TempDir(), `
+sources:
+  pay:
+    key: ["body.id"]
+    to: {http: "`+service.URL()+`", retry: {base: 10ms, cap: 20ms}}
+`)
+	s.post(200, "pay", `{"id":"1"}`)
+	s.awaitCallback("key=1", "done")
+	if n := len(service.Requests()); n != 3 {
+		t.Errorf("%d requests, want 3", n)
+	}
+}
