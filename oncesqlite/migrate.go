@@ -75,8 +75,8 @@ func (t *txn) buryTasks(flow string) (int64, error) {
 func (s *Store) RerouteSource(ctx context.Context, source, lane string,
 	route func(queue.Row) (queue.Arrival, error)) (int64, error) {
 	query := "SELECT seq FROM rows WHERE phase BETWEEN 0 AND 2 AND kind = ? AND " +
-		"source = ? AND lane = (SELECT id FROM lanes WHERE name = ?) ORDER BY seq LIMIT ?"
-	args := []any{int64(queue.Callback), source, lane, migratePart}
+		"source = ? AND lane = (SELECT id FROM lanes WHERE name = ?) ORDER BY seq"
+	args := []any{int64(queue.Callback), source, lane}
 	n, err := s.eachRow(ctx, query, args, func(t *txn, row *stored) error {
 		return t.moveLane(row, lane, route)
 	})
@@ -86,8 +86,8 @@ func (s *Store) RerouteSource(ctx context.Context, source, lane string,
 	return n, nil
 }
 
-// moveLane takes a waiting row out of its lane. One that has no other place is unrouted; one of which
-// nobody can say is a dead letter: it must not keep all others from starting.
+// moveLane takes a waiting row out of its lane. One that has no other place is unrouted; one of
+// which nobody can say is a dead letter: it must not keep all others from starting.
 func (t *txn) moveLane(row *stored, from string,
 	route func(queue.Row) (queue.Arrival, error)) error {
 	a, err := callRoute(row.Row, route)

@@ -2,6 +2,7 @@ package oncesqlite
 
 import (
 	"context"
+	"slices"
 
 	"github.com/oncekit/once/queue"
 )
@@ -127,35 +128,45 @@ func discardFor(reason string) func(*txn, *stored) error {
 func (s *Store) eachUnfinished(ctx context.Context, k queue.Kind, where string, args []any,
 	fn func(*txn, *stored) error) (int64, error) {
 	query := "SELECT seq FROM rows WHERE phase BETWEEN 0 AND 6 AND kind = ? AND " + where +
-		" ORDER BY seq LIMIT ?"
-	args = append(append([]any{int64(k)}, args...), migratePart)
-	return s.eachRow(ctx, query, args, fn)
+		" ORDER BY seq"
+	return s.eachRow(ctx, query, append([]any{int64(k)}, args...), fn)
 }
 
-// eachRow runs fn on the rows that a query numbers, in parts, until it numbers none. Each is read
-// when it has its turn: what was done to the one before may have changed it.
+// eachRow runs fn on the rows that a query numbers, in parts. They are looked for once: a search for
+// each part would grow with the square of a backlog. A row is read when it has its turn: what was
+// done to the one before may have changed it. It returns how many had theirs.
 func (s *Store) eachRow(ctx context.Context, query string, args []any,
 	fn func(*txn, *stored) error) (int64, error) {
-	return s.inParts(ctx, func(t *txn) (int64, error) {
-		var seqs []int64
-		err := t.c.query(query, func(r *stmt) error {
+	var seqs []int64
+	err := s.read(ctx, func(c *conn) error {
+		return c.query(query, func(r *stmt) error {
 			seqs = append(seqs, r.int(0))
 			return nil
 		}, args...)
-		if err != nil {
-			return 0, err
-		}
-		for _, seq := range seqs {
-			row, err := t.rowBy(bySeq, seq)
-			if err != nil {
-				return 0, err
-			}
-			if err := fn(t, row); err != nil {
-				return 0, err
-			}
-		}
-		return int64(len(seqs)), nil
 	})
+	if err != nil {
+		return 0, err
+	}
+	n := int64(0)
+	for part := range slices.Chunk(seqs, migratePart) {
+		err := s.do(ctx, &op{run: func(t *txn) error {
+			for _, seq := range part {
+				row, err := t.rowBy(bySeq, seq)
+				if err != nil {
+					return err
+				}
+				if err := fn(t, row); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
+		if err != nil {
+			return n, err
+		}
+		n += int64(len(part))
+	}
+	return n, nil
 }
 
 // inParts runs fn in one transaction after another until it changed nothing. It returns the sum of

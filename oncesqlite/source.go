@@ -50,7 +50,7 @@ func (t *txn) moveSource(row *stored, to string,
 	waits := row.State == queue.Pending || row.State == queue.Parked
 	switch {
 	case err != nil && waits:
-		return t.giveUp(row, queue.Settlement{State: queue.Unrouted,
+		return t.giveUp(row, queue.Settlement{State: queue.Dead, DeadCause: queue.CausePermanent,
 			Error: fmt.Sprintf("source %s can't take it: %v", to, err)})
 	case err != nil: // whoever wants it tried again is told then
 		return t.indexAgain(row)
@@ -106,8 +106,8 @@ func (t *txn) rename(row *stored, to string) error {
 
 // renameUnrouted gives unrouted callbacks another source: it decides when somebody retries them.
 func (s *Store) renameUnrouted(ctx context.Context, from, to string) (int64, error) {
-	query := "SELECT seq FROM rows WHERE phase = 8 AND kind = ? AND source = ? ORDER BY seq LIMIT ?"
-	return s.eachRow(ctx, query, []any{int64(queue.Callback), from, migratePart},
+	query := "SELECT seq FROM rows WHERE phase = 8 AND kind = ? AND source = ? ORDER BY seq"
+	return s.eachRow(ctx, query, []any{int64(queue.Callback), from},
 		func(t *txn, row *stored) error {
 			if err := t.rename(row, to); err != nil {
 				return err

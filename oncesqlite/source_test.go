@@ -62,7 +62,7 @@ func TestTheCallbacksOfAMovedSourceAreWorkedByTheOther(t *testing.T) {
 	}
 	for name, want := range map[string]queue.State{
 		"late": queue.Pending, "behind": queue.Pending, "dead": queue.Dead,
-		"blocked": queue.Pending, "strange": queue.Unrouted, "bad": queue.Unrouted,
+		"blocked": queue.Pending, "strange": queue.Unrouted, "bad": queue.Dead,
 		"held": queue.Held, "unrouted": queue.Unrouted, "parked": queue.Pending,
 	} {
 		row := rowOf(t, s, queue.Callback, identityOf(name))

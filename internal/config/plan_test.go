@@ -78,3 +78,61 @@ func TestComparePlans_AnotherScopeIsAnotherKey(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+func TestComparePlans_ASourceThatIsGoneIsRefusedWhileTheStoreHasItsCallbacks(t *testing.T) {
+	old := mustParse(t, minimal, Env{}).Plan()
+	renamed := strings.Replace(minimal, "  rcs:", "  rcs2:", 1)
+	for _, tt := range []struct {
+		name, migrate, says string
+		known               bool
+		use                 InUse
+	}{
+		{"remembered", "", "sources: {rcs: rcs2}", true,
+			InUse{Identities: map[string]int64{"rcs": 3}}},
+		{"remembered, and done with in an earlier start", "", "", false,
+			InUse{Identities: map[string]int64{"rcs": 3}}},
+		{"unfinished, whatever the last file was", "", "3 callbacks of it, 1 of them unfinished",
+			false, InUse{Identities: map[string]int64{"rcs": 3},
+				Unfinished: map[string]int64{"rcs": 1}}},
+		{"nothing left", "", "", true, InUse{Identities: map[string]int64{"rcs": 0}}},
+		{"discarded", "migrate: {sources: {rcs: discard}}\n", "", true,
+			InUse{Identities: map[string]int64{"rcs": 3}}},
+		{"moved", "migrate: {sources: {rcs: rcs2}}\n", "", true,
+			InUse{Identities: map[string]int64{"rcs": 3}}},
+	} {
+		c := mustParse(t, renamed+tt.migrate, Env{})
+		before := old
+		if !tt.known {
+			before = Plan{}
+		}
+		got := ComparePlans(before, c.Plan(), tt.use, c.Migrate)
+		if (tt.says == "") != (len(got) == 0) ||
+			len(got) > 0 && !strings.Contains(got[0].Msg, tt.says) {
+			t.Errorf("%s: %v, want %q", tt.name, got, tt.says)
+		}
+	}
+}
+
+func TestIdleMigrations_NameWhatNobodyKnows(t *testing.T) {
+	old := mustParse(t, minimal, Env{}).Plan()
+	m := Migrate{
+		Sources:      map[string]string{"rcs": discard, "rsc": discard},
+		Destinations: map[string]string{"wms": discard, "erp": discard},
+		Flows: map[string]FlowMigration{
+			"f": {States: map[string]string{"b": "a", "y": "a"},
+				Events: map[string]string{"go": "end", "no": "end"}},
+			"g": {Discard: true}, "h": {Discard: true},
+		},
+	}
+	use := InUse{States: map[string]map[string]int64{"g": {"x": 1}}}
+	got := strings.Join(IdleMigrations(old, use, m), "\n")
+	for _, want := range []string{"destination erp", "event no of flow f", "flow h", "source rsc",
+		"state y of flow f"} {
+		if !strings.Contains(got, "there is no "+want+" in the store") {
+			t.Errorf("it lacks %q:\n%s", want, got)
+		}
+	}
+	if n := strings.Count(got, "\n") + 1; n != 5 {
+		t.Errorf("%d lines, want 5:\n%s", n, got)
+	}
+}

@@ -30,14 +30,14 @@ func (s *Server) migrate(ctx context.Context, use config.InUse) error {
 	for from, to := range s.cfg.Migrate.Destinations {
 		if to == discard {
 			n, err := s.store.DiscardDestination(ctx, from, discarded)
-			err = s.migrated(err, n, "discarded %d effects of destination %s", from)
+			err = s.migrated(err, n, "discarded", "effect", "of destination %s", from)
 			if err != nil {
 				return err
 			}
 			continue
 		}
 		n, err := s.store.RenameDestination(ctx, from, to, queue.EffectLane(to))
-		err = s.migrated(err, n, "moved %d effects from destination %s to %s", from, to)
+		err = s.migrated(err, n, "moved", "effect", "from destination %s to %s", from, to)
 		if err != nil {
 			return err
 		}
@@ -45,10 +45,13 @@ func (s *Server) migrate(ctx context.Context, use config.InUse) error {
 	return nil
 }
 
-// migrated logs what a migration did, if it did something.
-func (s *Server) migrated(err error, n int64, format string, names ...any) error {
+// migrated logs what a migration did, if it did something: "moved 32 tasks of flow …".
+func (s *Server) migrated(err error, n int64, did, what, format string, names ...any) error {
+	if n > 1 {
+		what += "s"
+	}
 	if err == nil && n > 0 {
-		s.log.Info("migrate: " + fmt.Sprintf(format, append([]any{n}, names...)...))
+		s.log.Info(fmt.Sprintf("migrate: %s %d %s ", did, n, what) + fmt.Sprintf(format, names...))
 	}
 	return err
 }
@@ -56,12 +59,12 @@ func (s *Server) migrated(err error, n int64, format string, names ...any) error
 func (s *Server) migrateSource(ctx context.Context, from, to string) error {
 	if to == discard {
 		n, err := s.store.DiscardSource(ctx, from, discarded)
-		return s.migrated(err, n, "discarded %d unfinished callbacks of source %s", from)
+		return s.migrated(err, n, "discarded", "unfinished callback", "of source %s", from)
 	}
 	n, err := s.store.MoveSource(ctx, from, to, func(row queue.Row) (queue.Arrival, error) {
 		return s.routeAs(row, s.renamedEvent)
 	})
-	return s.migrated(err, n, "moved %d callbacks from source %s to %s", from, to)
+	return s.migrated(err, n, "moved", "callback", "from source %s to %s", from, to)
 }
 
 // renamedEvent is the new name of an event of a flow.
@@ -77,7 +80,7 @@ func (s *Server) migrateFlow(ctx context.Context, flow string, m config.FlowMigr
 ) error {
 	for from, to := range m.States {
 		n, err := s.store.RenameState(ctx, flow, from, to)
-		err = s.migrated(err, n, "moved %d tasks of flow %s from state %s to %s", flow, from, to)
+		err = s.migrated(err, n, "moved", "task", "of flow %s from state %s to %s", flow, from, to)
 		if err != nil {
 			return err
 		}
@@ -85,7 +88,7 @@ func (s *Server) migrateFlow(ctx context.Context, flow string, m config.FlowMigr
 	events := m.Events
 	if m.Discard {
 		n, err := s.store.DiscardFlow(ctx, flow)
-		if err := s.migrated(err, n, "discarded %d tasks of flow %s", flow); err != nil {
+		if err := s.migrated(err, n, "discarded", "task", "of flow %s", flow); err != nil {
 			return err
 		}
 		events = map[string]string{}
@@ -104,9 +107,9 @@ func (s *Server) migrateFlow(ctx context.Context, flow string, m config.FlowMigr
 func (s *Server) migrateEvent(ctx context.Context, flow, from, to string) error {
 	if to == discard {
 		n, err := s.store.DiscardEvent(ctx, flow, from, discarded)
-		return s.migrated(err, n, "discarded %d callbacks of flow %s with event %s", flow, from)
+		return s.migrated(err, n, "discarded", "callback", "of flow %s with event %s", flow, from)
 	}
 	n, err := s.store.RenameEvent(ctx, flow, from, to)
-	return s.migrated(err, n, "gave %d callbacks of flow %s with event %s the event %s", flow,
+	return s.migrated(err, n, "gave", "callback", "of flow %s with event %s the event %s", flow,
 		from, to)
 }

@@ -29,7 +29,7 @@ func (s *Server) reroute(ctx context.Context, old, now plan) error {
 			continue
 		}
 		n, err := s.store.RerouteSource(ctx, source, old.Lanes[source], s.route)
-		if err := s.migrated(err, n, "gave %d callbacks of source %s to its new target",
+		if err := s.migrated(err, n, "gave", "callback", "of source %s to its new target",
 			source); err != nil {
 			return err
 		}
