@@ -24,7 +24,8 @@ func (s *Store) Append(ctx context.Context, arrivals []queue.Arrival) ([]queue.R
 	if err := checkArrivals(arrivals); err != nil {
 		return nil, fmt.Errorf("append: %w", err)
 	}
-	if len(arrivals) == 1 && s.notes.len() < maxNotes { // else it waits for its turn at the writer
+	// Else it waits for its turn at the writer.
+	if len(arrivals) == 1 && s.notes.len() < maxNotes && !s.present.gone.Load() {
 		if seq, ok := s.known.get(arrivals[0].Identity, arrivals[0].Fingerprint); ok {
 			s.notes.add(seq, s.clock.now(), arrivals[0].Peer)
 			return []queue.Receipt{{Outcome: queue.Duplicate, Seq: seq}}, nil

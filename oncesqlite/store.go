@@ -155,6 +155,7 @@ type Store struct {
 	readers chan *conn
 	opened  int // readers
 	health  health
+	present present
 }
 
 var (
@@ -230,7 +231,10 @@ func (s *Store) open(ctx context.Context) error {
 		s.readers <- r
 		s.opened++
 	}
-	return s.recover()
+	if err := s.recover(); err != nil || s.cfg.VFS != "" {
+		return err
+	}
+	return s.present.remember(s.cfg.Path, s.cfg.Path+"-wal")
 }
 
 // Created reports whether Open made a new, empty store.

@@ -164,6 +164,9 @@ func (s *Store) commit(batch []*op) {
 
 // transact runs what is to be done in one transaction and makes it durable.
 func (s *Store) transact(batch []*op, extra func(*txn) error) (err error) {
+	if err := s.present.check(); err != nil {
+		return err
+	}
 	if err := s.mend(); err != nil {
 		return err
 	}
