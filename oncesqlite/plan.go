@@ -132,9 +132,9 @@ func (s *Store) eachUnfinished(ctx context.Context, k queue.Kind, where string, 
 	return s.eachRow(ctx, query, append([]any{int64(k)}, args...), fn)
 }
 
-// eachRow runs fn on the rows that a query numbers, in parts. They are looked for once: a search for
-// each part would grow with the square of a backlog. A row is read when it has its turn: what was
-// done to the one before may have changed it. It returns how many had theirs.
+// eachRow runs fn on the rows that a query numbers, in parts. They are looked for once: a search
+// for each part would grow with the square of a backlog. A row is read when it has its turn: what
+// was done to the one before may have changed it. It returns how many had theirs.
 func (s *Store) eachRow(ctx context.Context, query string, args []any,
 	fn func(*txn, *stored) error) (int64, error) {
 	var seqs []int64

@@ -43,8 +43,8 @@ func TestAFileThatForgetsWhatTheStoreHasIsRefusedUntilItSaysWhatHappens(t *testi
 			"flows: {transport: {states: {b: "},
 		migrate: "flows: {transport: {states: {b: c}}}",
 		accepted: func(s *service) {
-			if want := "migrate: moved 1 task of flow transport from state b to c"; !strings.Contains(
-				s.log.String(), want) {
+			want := "migrate: moved 1 task of flow transport from state b to c"
+			if !strings.Contains(s.log.String(), want) {
 				s.t.Errorf("the log lacks %q", want)
 			}
 			s.post(200, "rcs", `{"id":"3","task":"T","kind":"end"}`)
