@@ -141,16 +141,18 @@ func (t *txn) stepRow(row *stored, r queue.StepRequest, settle settleFunc) (bool
 	if behind {
 		return false, t.joinLine(row)
 	}
+	return true, t.workRow(row, r, settle)
+}
+
+// workRow decides on a row whose turn it is, and settles it.
+func (t *txn) workRow(row *stored, r queue.StepRequest, settle settleFunc) error {
 	t.begin(row)
 	was := row.Row
 	set, err := settle(row, r)
-	if err != nil {
-		return false, err
-	}
-	if r.Settled != nil {
+	if err == nil && r.Settled != nil {
 		t.after = append(t.after, func() { r.Settled(was, set) })
 	}
-	return true, nil
+	return err
 }
 
 // settleStep decides on a row and settles it.
@@ -283,8 +285,7 @@ func (s *Store) stepSingly(ctx context.Context, r queue.StepRequest) (queue.Step
 		}
 		lane := row.lane
 		t.after = append(t.after, func() { s.suspects[lane]-- })
-		_, err = t.stepRow(row, r, t.settleStepAlone)
-		return err
+		return t.workRow(row, r, t.settleStepAlone) // it has its turn, whatever became due since
 	}})
 	return queue.Stepped{Rows: 1, More: true}, err
 }

@@ -1,0 +1,66 @@
+package oncesqlite
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/oncekit/once/queue"
+)
+
+// Between the lease of a row that is worked singly and its settlement a person makes an earlier row
+// of its key due again.
+func TestARowThatIsWorkedSinglyIsSettledThoughAnEarlierOneOfItsKeyBecomesDue(t *testing.T) {
+	var probe func(Point)
+	cfg := Config{Path: filepath.Join(t.TempDir(), "once.db"), Probe: func(p Point) {
+		if probe != nil {
+			probe(p)
+		}
+	}}
+	s := openAt(t, cfg)
+	mustAppend(t, s, flowRow("earlier", "go"))
+	mustSettle(t, s, mustLease(t, s, "flow", 1)[0],
+		queue.Settlement{State: queue.Dead, DeadCause: queue.CauseIllegal})
+	mustAppend(t, s, flowRow("later", "go"))
+	var retried sync.WaitGroup
+	err := s.do(t.Context(), &op{run: func(tx *txn) error {
+		s.suspects[s.lanes["flow"]] = 2 // as after a crash
+		tx.after = append(tx.after, func() {
+			probe = func(p Point) {
+				if p != PointReply || len(s.working) == 0 {
+					return
+				}
+				probe = nil
+				retried.Go(func() {
+					id := identityOf("earlier").ID()
+					by := queue.Action{Name: "retry", Actor: "ann", Reason: "test"}
+					if err := s.Retry(context.Background(), queue.Callback, id, by, nil); err != nil {
+						t.Errorf("retry: %v", err)
+					}
+				})
+				until(t, "the retry to be handed over", func() bool { return len(s.ops) > 0 })
+			}
+		})
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	r := queue.StepRequest{Lane: "flow", Max: 10,
+		Decide: func(_ queue.View, row queue.Row) (queue.Settlement, error) {
+			order = append(order, string(row.Body))
+			return queue.Settlement{State: queue.Done}, nil
+		}}
+	for range 5 {
+		if _, err := s.Step(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		retried.Wait()
+	}
+	if len(order) != 2 || order[0] != "later" || order[1] != "earlier" {
+		t.Errorf("worked %v, want the one in hand, then the earlier one", order)
+	}
+	checkFile(t, s)
+}
