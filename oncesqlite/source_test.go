@@ -60,6 +60,9 @@ func TestTheCallbacksOfAMovedSourceAreWorkedByTheOther(t *testing.T) {
 	if err != nil || n != 9 {
 		t.Fatalf("%d moved, want all 9 but the one that is done: %v", n, err)
 	}
+	if n := scan(t, s, "SELECT count(*) FROM waits")[0]; n != 0 {
+		t.Errorf("%d waits are left", n)
+	}
 	for name, want := range map[string]queue.State{
 		"late": queue.Pending, "behind": queue.Pending, "dead": queue.Dead,
 		"blocked": queue.Pending, "strange": queue.Unrouted, "bad": queue.Dead,
@@ -87,9 +90,6 @@ func TestTheCallbacksOfAMovedSourceAreWorkedByTheOther(t *testing.T) {
 	}
 	if rows := mustLease(t, s, testLane, 10); len(rows) != 0 {
 		t.Errorf("the old lane still has %d", len(rows))
-	}
-	if n := scan(t, s, "SELECT count(*) FROM waits")[0]; n != 0 {
-		t.Errorf("%d waits are left", n)
 	}
 	if n, err := s.MoveSource(t.Context(), "robots", "plant", toLine); n != 0 || err != nil {
 		t.Errorf("a second time %d moved, %v", n, err)
@@ -163,7 +163,7 @@ func TestAReaderSeesAStoreThatAServerHasAndLeavesOneAloneThatNobodyHas(t *testin
 	if err := s.SavePlan(t.Context(), []byte("plan")); err != nil {
 		t.Fatal(err)
 	}
-	look := func(when string) {
+	look := func(when, path string) {
 		t.Helper()
 		r, err := OpenReader(path)
 		if err != nil {
@@ -180,14 +180,25 @@ func TestAReaderSeesAStoreThatAServerHasAndLeavesOneAloneThatNobodyHas(t *testin
 			t.Errorf("%s: plan %q, counts %v, event used: %t", when, plan, counts.Rows, used)
 		}
 	}
-	look("while a server has it")
+	look("while a server has it", path)
+	killed := filepath.Join(t.TempDir(), "once.db") // as a kill leaves it
+	files := map[string]string{
+		killed: fileBytes(t, path), killed + "-wal": fileBytes(t, path+"-wal"),
+	}
+	for name, content := range files {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	before := fileBytes(t, path)
-	look("after the server has ended")
-	if fileBytes(t, path) != before {
-		t.Error("reading has changed the file")
+	look("after the server has ended", path)
+	look("after it was killed", killed)
+	for name, content := range files {
+		if fileBytes(t, name) != content {
+			t.Errorf("reading has changed %s", filepath.Base(name))
+		}
 	}
 	openAt(t, Config{Path: path})
 }
