@@ -42,7 +42,8 @@ func (p *present) check() error {
 		}
 		p.gone.Store(true)
 		if err != nil {
-			return fmt.Errorf("%w: the file that is in use is missed; put it back, or start again: "+
+			return fmt.Errorf("%w: the file that is in use is missed; put it back, or start "+
+				"again: "+
 				"%w", once.ErrUnavailable, err)
 		}
 		return fmt.Errorf("%w: %s was replaced while it is in use; put it back, or start again",

@@ -35,7 +35,8 @@ func TestARowThatIsWorkedSinglyIsSettledThoughAnEarlierOneOfItsKeyBecomesDue(t *
 				retried.Go(func() {
 					id := identityOf("earlier").ID()
 					by := queue.Action{Name: "retry", Actor: "ann", Reason: "test"}
-					if err := s.Retry(context.Background(), queue.Callback, id, by, nil); err != nil {
+					err := s.Retry(context.Background(), queue.Callback, id, by, nil)
+					if err != nil {
 						t.Errorf("retry: %v", err)
 					}
 				})
