@@ -43,8 +43,7 @@ func (p *present) check() error {
 		p.gone.Store(true)
 		if err != nil {
 			return fmt.Errorf("%w: the file that is in use is missed; put it back, or start "+
-				"again: "+
-				"%w", once.ErrUnavailable, err)
+				"again: %w", once.ErrUnavailable, err)
 		}
 		return fmt.Errorf("%w: %s was replaced while it is in use; put it back, or start again",
 			once.ErrUnavailable, f.path)

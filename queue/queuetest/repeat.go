@@ -21,8 +21,7 @@ func repeatCases() []Case {
 		{Name: "Repeat/RevivesTransientlyDead", Promise: "a duplicate makes a row due again that " +
 			"is dead by transient failure, with its tries counted anew", run: revives},
 		{Name: "Repeat/RevivesWhereItIsWorkedNow", Promise: "a row that a duplicate revives goes " +
-			"to " +
-			"the lane of the duplicate", run: revivesElsewhere},
+			"to the lane of the duplicate", run: revivesElsewhere},
 		{Name: "Repeat/RevivesNothingElse", Promise: "a duplicate changes no row in another " +
 			"state or dead for another cause", run: revivesNothingElse},
 		{Name: "Repeat/ReplaceDead", Promise: "with replace_dead a conflict takes the place of a " +
