@@ -120,8 +120,8 @@ func (r *run) sendDue(now time.Time) error {
 		r.due = min(r.due, r.plan.Count)
 	}
 	for r.next < r.due && len(r.idle) > 0 {
-		c := r.idle[len(r.idle)-1]
-		r.idle = r.idle[:len(r.idle)-1]
+		c := r.idle[0] // in turn: a connection that is never used is closed by the server
+		r.idle = append(r.idle[:0], r.idle[1:]...)
 		r.send(c, r.dueAt(r.next))
 	}
 	if !r.rang || !now.Before(r.end) {
