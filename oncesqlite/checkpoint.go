@@ -51,6 +51,9 @@ func (s *Store) checkpoint() {
 		s.writesBack.Lock()
 		total, back, err := c.raw.WALCheckpoint("main", sqlite3.CHECKPOINT_PASSIVE)
 		s.writesBack.Unlock()
+		if errors.Is(err, sqlite3.BUSY) { // somebody else writes it back: looked at again
+			continue
+		}
 		if err != nil {
 			s.logIf("checkpoint", err)
 			s.logIf("close the checkpoint connection", c.close())
