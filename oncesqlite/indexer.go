@@ -17,7 +17,7 @@ import (
 const (
 	// segmentRows is how many rows a segment covers.
 	segmentRows = 4096
-	// listsPerCommit bounds the lines that one transaction writes: about 1.5 ms.
+	// listsPerCommit bounds the lines that one transaction writes, so that nobody waits long.
 	listsPerCommit = 1024
 	// indexEvery is how often the indexer looks for a full segment.
 	indexEvery = 100 * time.Millisecond
