@@ -33,11 +33,10 @@ const (
 
 func againstModel(k *kit) {
 	first, err := strconv.ParseUint(os.Getenv(SeedEnv), 10, 64)
-	seeds := 1
 	if err != nil {
-		first, seeds = uint64(time.Now().UnixNano()), randomSeeds
+		first = uint64(time.Now().UnixNano())
 	}
-	for i := range seeds {
+	for i := range randomSeeds { // in one store: what a walk leaves behind is there in the next
 		seed := first + uint64(i)
 		w := &walk{kit: k, r: rand.New(rand.NewPCG(seed, 0)), prefix: fmt.Sprint(i, "/"),
 			m: &model{now: k.h.Now()}, held: map[string]queue.Row{}}
@@ -49,12 +48,12 @@ func againstModel(k *kit) {
 			}
 			if k.Failed() {
 				k.Fatalf("after operation %d of seed %d; repeat with %s=%d. Operations: %v",
-					n, seed, SeedEnv, seed, w.log)
+					n, seed, SeedEnv, first, w.log)
 			}
 		}
 		w.compare()
 		if k.Failed() {
-			k.Fatalf("at the end of seed %d; repeat with %s=%d", seed, SeedEnv, seed)
+			k.Fatalf("at the end of seed %d; repeat with %s=%d", seed, SeedEnv, first)
 		}
 	}
 }
@@ -185,8 +184,17 @@ func (w *walk) outcome() queue.Settlement {
 		{State: queue.Dead, DeadCause: causes[w.r.IntN(len(causes))], Block: block},
 		{State: queue.Held, Block: block}, {State: queue.Discarded},
 		{State: queue.Parked, Park: &queue.Park{Limit: 2 * pause,
-			Waits: []string{fmt.Sprint("task/f/", w.r.IntN(3)), "resource/lift/1"}}},
+			Waits: []string{w.wait(w.r.IntN(3)), w.wait(3)}}},
 	}[w.r.IntN(12)]
+}
+
+// wait returns one of four waits of this walk: rows of an earlier one may still be parked, and a
+// wake goes to the first row in the whole store.
+func (w *walk) wait(n int) string {
+	if n == 3 {
+		return queue.WaitResource("lift", w.prefix)
+	}
+	return queue.WaitTask("f", fmt.Sprint(w.prefix, n))
 }
 
 func (w *walk) settleOne() {
@@ -264,7 +272,7 @@ func (w *walk) person() {
 }
 
 func (w *walk) wakeSome() {
-	wait := []string{"task/f/0", "task/f/1", "task/f/2", "resource/lift/1"}[w.r.IntN(4)]
+	wait := w.wait(w.r.IntN(4))
 	first := w.r.IntN(2) == 0
 	w.note("wake %s, first %v", wait, first)
 	w.wake(wait, first)
