@@ -74,7 +74,7 @@ func (t *txn) receive(a *queue.Arrival) (queue.Receipt, error) {
 	}
 	if fresh {
 		id, fp, known := a.Identity, a.Fingerprint, t.s.known
-		t.after = append(t.after, func() { known.put(id, fp, seq) })
+		t.durable = append(t.durable, func() { known.put(id, fp, seq) })
 		return queue.Receipt{Outcome: queue.Accepted, Seq: seq, State: a.State}, nil
 	}
 	return t.repeat(a)
@@ -229,7 +229,7 @@ func (t *txn) duplicate(row, worked *stored, a *queue.Arrival) (queue.Receipt, e
 	}
 	s, dup := t.s, *a
 	id, fp, known, seq := a.Identity, row.Fingerprint, s.known, row.Seq
-	t.after = append(t.after, func() {
+	t.durable = append(t.durable, func() {
 		if row.State != queue.Dead && fp == dup.Fingerprint {
 			known.put(id, fp, seq)
 		}

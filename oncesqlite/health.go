@@ -16,9 +16,7 @@ type health struct {
 
 // noteHealth remembers how a transaction went, and logs when the store is lost or found again. One
 // that wrote nothing says nothing good: a full disk doesn't hinder it.
-func (s *Store) noteHealth(err error, operations int) {
-	wrote := s.wrote
-	s.wrote = false
+func (s *Store) noteHealth(err error, operations int, wrote bool) {
 	if err == nil && !wrote {
 		return
 	}

@@ -98,7 +98,7 @@ func (s *Store) recover() error {
 	if err := s.reload(); err != nil {
 		return err
 	}
-	return s.transact(nil, func(t *txn) error {
+	return s.transactNow(func(t *txn) error {
 		if err := t.takeBack(true); err != nil {
 			return err
 		}

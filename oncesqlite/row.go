@@ -149,6 +149,6 @@ func (t *txn) makeDue(row *stored) error {
 	t.count(rowCounter(row.Kind, row.Source, queue.Pending), 1)
 	t.ring(row.lane)
 	id, known := row.Identity, t.s.known
-	t.after = append(t.after, func() { known.forget(id) })
+	t.durable = append(t.durable, func() { known.forget(id) })
 	return nil
 }

@@ -243,7 +243,7 @@ func (t *txn) end(row *stored, set *queue.Settlement) error {
 			}
 		}
 		id, known := row.Identity, t.s.known
-		t.after = append(t.after, func() { known.forget(id) })
+		t.durable = append(t.durable, func() { known.forget(id) })
 	}
 	row.State = set.State
 	q, err := t.c.prepare(endRow)

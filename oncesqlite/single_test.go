@@ -28,7 +28,7 @@ func TestARowThatIsWorkedSinglyIsSettledThoughAnEarlierOneOfItsKeyBecomesDue(t *
 		s.suspects[s.lanes["flow"]] = 2 // as after a crash
 		tx.after = append(tx.after, func() {
 			probe = func(p Point) {
-				if p != PointReply || len(s.working) == 0 {
+				if p != PointCommit || len(s.working) == 0 {
 					return
 				}
 				probe = nil

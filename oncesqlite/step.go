@@ -150,7 +150,7 @@ func (t *txn) workRow(row *stored, r queue.StepRequest, settle settleFunc) error
 	was := row.Row
 	set, err := settle(row, r)
 	if err == nil && r.Settled != nil {
-		t.after = append(t.after, func() { r.Settled(was, set) })
+		t.durable = append(t.durable, func() { r.Settled(was, set) })
 	}
 	return err
 }

@@ -41,8 +41,9 @@ type Config struct {
 	Synchronous string
 	// VFS is the name of the SQLite VFS; with one, no lock file is made. Default: the system's.
 	VFS string
-	// Probe is called by the goroutine that writes at each of the Points. For tests: a process
-	// that ends there has to lose nothing. Default: nobody is called.
+	// Probe is called at each of the Points by the goroutine that writes, at PointReply by the one
+	// that flushes. For tests: a process that ends there has to lose nothing. Default: nobody is
+	// called.
 	Probe func(Point)
 
 	// segmentRows is how many rows a segment of the search index covers. Default 4096.
@@ -134,11 +135,10 @@ type Store struct {
 	inLine    map[int64]int // rows in lines, by lane
 	waiting   int64         // entries in waits
 	tasks     taskCache
-	suspects  map[int64]int // lanes whose next rows are stepped singly, and how many
-	damaged   bool          // the connection has to be opened again
-	mended    bool          // it was, and memory and file are not compared yet
-	wrote     bool          // a commit reached the file since noteHealth
-	batch     []*op
+	suspects  map[int64]int     // lanes whose next rows are stepped singly, and how many
+	damaged   bool              // the connection has to be opened again
+	mended    bool              // it was, and memory and file are not compared yet
+	wrote     bool              // the last commit reached the file
 	changed   map[int64][]entry // rows in no segment yet whose terms changed, by seq
 
 	// walPages is the length of the WAL after the last commit.
@@ -148,6 +148,7 @@ type Store struct {
 	// forceAt is the length of the WAL at which the writer writes it back itself.
 	forceAt int64
 
+	flusher flusher
 	known   *known
 	notes   notes
 	counts  counters
@@ -186,12 +187,15 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		busy:      map[lineKey]int64{}, working: map[int64]*lease{},
 		inLine: map[int64]int{}, suspects: map[int64]int{}, tasks: taskCache{},
 		known: newKnown(), readers: make(chan *conn, cfg.Readers),
+		flusher: flusher{turns: make(chan struct{}, maxUnflushed),
+			committed: make(chan *unflushed, maxUnflushed)},
 	}
 	s.clock.source = cfg.Now
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", cfg.Path, err), s.release())
 	}
 	s.wg.Go(s.write)
+	s.wg.Go(s.flush)
 	s.wg.Go(s.checkpoint)
 	s.wg.Go(s.indexRows)
 	return s, nil

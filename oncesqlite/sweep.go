@@ -84,7 +84,7 @@ func (t *txn) sweepRow(row *stored) error {
 	}
 	t.count(rowCounter(row.Kind, row.Source, row.State), -1)
 	id, known := row.Identity, t.s.known
-	t.after = append(t.after, func() { known.forget(id) })
+	t.durable = append(t.durable, func() { known.forget(id) })
 	return t.setMeta(metaClock, t.now)
 }
 

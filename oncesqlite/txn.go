@@ -21,8 +21,9 @@ type txn struct {
 	now int64
 	// deltas of the kept counters, in the order in which they came.
 	deltas []delta
-	// undo takes back changes in memory, last first. after runs once the commit is durable.
-	undo, after []func()
+	// undo takes back changes in memory, last first. after runs in the goroutine that writes, once
+	// it is committed; durable in the one that flushes, once that is durable.
+	undo, after, durable []func()
 	// rang are lanes in which rows became due.
 	rang map[int64]struct{}
 	// woken are rows that were woken in this transaction, in order.
@@ -39,16 +40,18 @@ type delta struct {
 }
 
 // mark is a place in a transaction to which memory can be taken back.
-type mark struct{ deltas, undo, after, woken int }
+type mark struct{ deltas, undo, after, durable, woken int }
 
-func (t *txn) mark() mark { return mark{len(t.deltas), len(t.undo), len(t.after), len(t.woken)} }
+func (t *txn) mark() mark {
+	return mark{len(t.deltas), len(t.undo), len(t.after), len(t.durable), len(t.woken)}
+}
 
 func (t *txn) rewind(m mark) {
 	for i := len(t.undo) - 1; i >= m.undo; i-- {
 		t.undo[i]()
 	}
 	t.deltas, t.undo, t.after = t.deltas[:m.deltas], t.undo[:m.undo], t.after[:m.after]
-	t.woken = t.woken[:m.woken]
+	t.durable, t.woken = t.durable[:m.durable], t.woken[:m.woken]
 }
 
 func (t *txn) count(k counterKey, n int64) { t.deltas = append(t.deltas, delta{k, n}) }

@@ -1,12 +1,17 @@
 package oncesqlite
 
 import (
+	"fmt"
+	"sync"
+
+	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/vfs"
 )
 
 // SQLite writes the WAL frame by frame, two system calls each. The connection that writes hands
 // them to the file in one piece when it syncs: before the sync nobody else may look at them, since
-// the WAL index does not name them yet. See docs/adr/0006-sqlite-writes.md.
+// the WAL index does not name them yet. The sync of a commit itself is left to the goroutine that
+// flushes. See docs/adr/0006-sqlite-writes.md.
 
 // walVFSPrefix is put before the name of the VFS that is wrapped.
 const walVFSPrefix = "once-wal-"
@@ -46,6 +51,25 @@ type gatherFile struct {
 	vfs.File
 	at   int64
 	kept []byte
+	// later leaves the syncs that SQLite asks for to syncKept. The header of the WAL is synced at
+	// once all the same: frames of the round before must never be taken for new ones.
+	later  bool
+	header bool // was written since the last sync
+
+	syncing sync.Mutex
+}
+
+// walHeader is the length of the header of a WAL.
+const walHeader = 32
+
+// walOf returns the WAL of a connection in which a transaction has begun; nil if it is not gathered.
+func walOf(c *sqlite3.Conn) (*gatherFile, error) {
+	f, err := c.FileControl("main", sqlite3.FCNTL_JOURNAL_POINTER)
+	if err != nil {
+		return nil, fmt.Errorf("find the WAL: %w", err)
+	}
+	wal, _ := f.(*gatherFile)
+	return wal, nil
 }
 
 // flush hands what is kept back to the file.
@@ -67,6 +91,7 @@ func (f *gatherFile) WriteAt(b []byte, at int64) (int, error) {
 		f.at = at
 	}
 	f.kept = append(f.kept, b...)
+	f.header = f.header || at < walHeader
 	return len(b), nil
 }
 
@@ -86,11 +111,24 @@ func (f *gatherFile) Truncate(size int64) error {
 	return f.File.Truncate(size)
 }
 
-// Sync makes everything durable that was written.
+// Sync makes everything durable that was written, or leaves that to syncKept.
 func (f *gatherFile) Sync(flags vfs.SyncFlag) error {
 	if err := f.flush(); err != nil {
 		return err
 	}
+	if f.later && !f.header {
+		return nil
+	}
+	f.header = false
+	return f.sync(flags)
+}
+
+// syncKept makes durable what Sync left. It may be called beside the other methods.
+func (f *gatherFile) syncKept() error { return f.sync(vfs.SYNC_NORMAL) }
+
+func (f *gatherFile) sync(flags vfs.SyncFlag) error {
+	f.syncing.Lock()
+	defer f.syncing.Unlock()
 	return f.File.Sync(flags)
 }
 

@@ -50,69 +50,28 @@ func (s *Store) write() {
 	defer close(s.ended)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	var g gathering
 	for {
 		timer.Reset(s.untilHousekeeping())
-		batch := s.batch[:0]
+		var first *op
 		select {
-		case o := <-s.ops:
-			batch = append(batch, o)
+		case first = <-s.ops:
 		case <-timer.C:
 		case <-s.quit:
 			s.finish()
 			return
 		}
-		s.batch = s.gather(s.drain(batch), &g)
-		s.commit(s.batch)
-		g = gathering{size: len(s.batch), ended: time.Now()}
-		clear(s.batch)
+		s.flusher.turns <- struct{}{} // meanwhile others come to share the transaction
+		s.commit(s.drain(first))
 		s.forceCheckpoint()
 	}
 }
 
-// gathering is what is known of the commit before.
-type gathering struct {
-	size  int // its operations
-	ended time.Time
-}
-
-const (
-	// gatherFrom is the size of a commit from which many are taken to be at work: below it an
-	// operation never waits for others.
-	gatherFrom = 16
-	// maxGatherWait bounds what an operation waits for others to share its flush: about as long as
-	// a flush takes.
-	maxGatherWait = 2 * time.Millisecond
-	// gatherPause is how long nobody may come until nobody more is expected.
-	gatherPause = 200 * time.Microsecond
-	// gatherEnough is a batch in which the cost of a flush is small beside that of its operations.
-	gatherEnough = 256
-)
-
-// gather waits a moment, under load, for those who were just answered to come again. A commit that
-// begins with the first of them would let all the others wait for its flush.
-func (s *Store) gather(batch []*op, g *gathering) []*op {
-	if g.size < gatherFrom || len(batch) >= gatherEnough || time.Since(g.ended) > maxGatherWait {
-		return batch
+// drain returns what waits already, up to a full batch, after the first one if there is one.
+func (s *Store) drain(first *op) []*op {
+	var batch []*op
+	if first != nil {
+		batch = append(make([]*op, 0, 1+len(s.ops)), first)
 	}
-	pause := time.NewTimer(gatherPause)
-	defer pause.Stop()
-	for len(batch) < gatherEnough && time.Since(g.ended) < maxGatherWait {
-		select {
-		case o := <-s.ops:
-			batch = s.drain(append(batch, o))
-			pause.Reset(gatherPause)
-		case <-pause.C:
-			return batch
-		case <-s.quit:
-			return batch
-		}
-	}
-	return batch
-}
-
-// drain adds what waits already, up to a full batch.
-func (s *Store) drain(batch []*op) []*op {
 	for len(batch) < maxBatch {
 		select {
 		case o := <-s.ops:
@@ -131,50 +90,59 @@ func (s *Store) finish() {
 		if len(batch) == 0 {
 			break
 		}
+		s.flusher.turns <- struct{}{}
 		s.commit(batch)
 	}
-	err := s.transact(nil, func(t *txn) error {
+	s.flusher.pending.Wait()
+	err := s.transactNow(func(t *txn) error {
 		if err := s.notes.flush(t, 0); err != nil {
 			return err
 		}
 		return t.setMeta(metaClean, 1)
 	})
+	close(s.flusher.committed)
 	if err != nil {
 		s.cfg.Logger.Error("the store was not closed in order", "error", err)
 	}
 }
 
-// commit runs a batch in one transaction and answers each operation.
+// commit runs a batch in one transaction. Its operations are answered when that is durable.
 func (s *Store) commit(batch []*op) {
-	err := s.transact(batch, s.housekeep)
+	u, err := s.transact(batch, s.housekeep)
 	for byHandler(err) { // each time without one more settlement: Settle leaves out the culprit
-		err = s.transact(batch, s.housekeep)
+		u, err = s.transact(batch, s.housekeep)
 	}
-	s.noteHealth(err, len(batch))
 	if err == nil {
-		s.cfg.Probe(PointReply)
+		s.flusher.handOver(u)
+		return
 	}
-	for _, o := range batch {
-		if err != nil {
-			o.err = unavailable(err)
-		}
-		close(o.done)
-	}
+	s.flusher.pending.Wait() // what is told last is what came last
+	s.tell(&unflushed{batch: batch, wrote: true}, err)
+	<-s.flusher.turns
 }
 
-// transact runs what is to be done in one transaction and makes it durable.
-func (s *Store) transact(batch []*op, extra func(*txn) error) (err error) {
+// transactNow makes a transaction durable before it returns.
+func (s *Store) transactNow(fn func(*txn) error) error {
+	u, err := s.transact(nil, fn)
+	if err == nil {
+		err = s.flusher.makeDurable(u)
+	}
+	return err
+}
+
+// transact runs what is to be done in one transaction and commits it. It is not durable yet.
+func (s *Store) transact(batch []*op, extra func(*txn) error) (*unflushed, error) {
 	if err := s.present.check(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.mend(); err != nil {
-		return err
+		return nil, err
 	}
 	ctx := context.Background() // the writer's own work is not a caller's
 	tx, err := s.w.sql.BeginTx(ctx, nil)
 	if err != nil {
 		s.damaged = true
-		return fmt.Errorf("begin: %w", err)
+		return nil, fmt.Errorf("begin: %w", err)
 	}
 	t := &txn{s: s, c: s.w, now: s.clock.now(), tx: tx,
 		rang: map[int64]struct{}{}}
@@ -189,16 +157,33 @@ func (s *Store) transact(batch []*op, extra func(*txn) error) (err error) {
 			err = errors.Join(err, e)
 		}
 		s.damaged = !byHandler(err)
-		return err
+		return nil, err
 	}
 	s.cfg.Probe(PointCommit)
-	if err := tx.Commit(); err != nil {
+	u := &unflushed{batch: batch, durable: t.durable, undo: t.undo}
+	if err := s.commitTx(t, u); err != nil {
 		t.rewind(mark{})
 		s.damaged = true
-		return fmt.Errorf("commit: %w", err)
+		return nil, fmt.Errorf("commit: %w", err)
 	}
 	t.committed()
-	return nil
+	return u, nil
+}
+
+// commitTx commits, and leaves the flush to whoever has u.
+func (s *Store) commitTx(t *txn, u *unflushed) error {
+	wal, err := walOf(s.w.raw)
+	if err != nil {
+		return errors.Join(err, t.tx.Rollback())
+	}
+	if wal != nil {
+		wal.later = true
+		defer func() { wal.later = false }()
+	}
+	s.wrote = false
+	err = t.tx.Commit()
+	u.wal, u.wrote = wal, s.wrote
+	return err
 }
 
 // runAll runs the operations, each so that its failure undoes only itself.
@@ -244,9 +229,12 @@ func (t *txn) committed() {
 
 // mend opens the connection again after a fault, so that a store that comes back is used again.
 func (s *Store) mend() error {
+	s.damaged = s.damaged || s.flusher.failed.Load()
 	if !s.damaged {
 		return nil
 	}
+	s.flusher.pending.Wait()
+	s.flusher.forgetDoubted()
 	if s.w != nil {
 		if err := s.w.close(); err != nil {
 			s.cfg.Logger.Warn("close a damaged connection", "error", err)
@@ -258,6 +246,9 @@ func (s *Store) mend() error {
 		return fmt.Errorf("open again: %w", err)
 	}
 	s.w = w
+	if err := s.endDoubt(); err != nil {
+		return err
+	}
 	if err := s.reload(); err != nil {
 		return err
 	}
