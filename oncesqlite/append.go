@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/queue"
@@ -115,9 +117,9 @@ func (t *txn) insert(a *queue.Arrival, revision int64) (seq int64, fresh bool, e
 	q.bindTime(9, expires)
 	q.bindInt(10, a.Retention.Microseconds())
 	q.bindInt(11, keepBody(a))
-	q.bindText(12, a.Source)
-	q.bindText(13, a.Event)
-	q.bindText(14, a.Flow)
+	q.bindAgain(12, a.Source)
+	q.bindAgain(13, a.Event)
+	q.bindAgain(14, a.Flow)
 	q.bindText(15, a.Task)
 	q.bindText(16, a.OrderKey)
 	q.bindOpt(17, keyText(a.Key))
@@ -149,7 +151,11 @@ func (t *txn) insert(a *queue.Arrival, revision int64) (seq int64, fresh bool, e
 func (t *txn) stored(a *queue.Arrival, seq, lane int64, p phase) {
 	s := t.s
 	s.nextSeq = seq + 1
-	t.onUndo(func() { s.nextSeq = seq }) // no gap at the end: the index goes by these numbers
+	s.newTerms.add(seq, a)
+	t.onUndo(func() { // no gap at the end: the index goes by these numbers
+		s.nextSeq = seq
+		s.newTerms.undo(seq)
+	})
 	t.count(rowCounter(a.Kind, a.Source, a.State), 1)
 	if p == phaseReady {
 		t.ring(lane)
@@ -173,11 +179,25 @@ func keyText(parts []string) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	b, err := json.Marshal(parts) // texts always marshal
-	if err != nil {
-		return ""
+	b := make([]byte, 0, 64)
+	for i, part := range parts {
+		b = append(b, "[,"[min(i, 1)])
+		if strings.ContainsFunc(part, needsEscape) {
+			text, err := json.Marshal(part)
+			if err != nil {
+				return "" // texts always marshal
+			}
+			b = append(b, text...)
+			continue
+		}
+		b = append(append(append(b, '"'), part...), '"')
 	}
-	return string(b)
+	return string(append(b, ']'))
+}
+
+// needsEscape reports whether JSON has to write a character in another way.
+func needsEscape(r rune) bool {
+	return r < 0x20 || r == '"' || r == '\\' || r == utf8.RuneError
 }
 
 // repeat answers an arrival whose identity is known.

@@ -11,10 +11,10 @@ const (
 	// checkpointEvery is how often the WAL's length is looked at.
 	checkpointEvery = 100 * time.Millisecond
 	// checkpointPages is the length from which it is written back, beside the writer.
-	checkpointPages = 12000
+	checkpointPages = 32000
 	// checkpointForce is the length from which the writer itself writes the rest back, so that
 	// the WAL starts anew: under a load without a pause there is always a rest.
-	checkpointForce = 64 << 10
+	checkpointForce = 96 << 10
 	// restartWait bounds the writer's wait for readers then; acknowledgements wait as long.
 	restartWait = 100 * time.Millisecond
 	// busyWait is the wait for a lock otherwise. Nobody but a program of somebody else has one.

@@ -126,6 +126,8 @@ func (c *conn) int(text string, args ...any) (int64, error) {
 type stmt struct {
 	raw *sqlite3.Stmt
 	err error
+	// bound are the texts that bindAgain bound, by parameter.
+	bound map[int]string
 }
 
 func (s *stmt) bind(args ...any) {
@@ -164,6 +166,22 @@ func (s *stmt) note(err error) {
 func (s *stmt) bindInt(i int, v int64)   { s.note(s.raw.BindInt64(i, v)) }
 func (s *stmt) bindText(i int, v string) { s.note(s.raw.BindText(i, v)) }
 func (s *stmt) bindBlob(i int, v []byte) { s.note(s.raw.BindBlob(i, v)) }
+
+// bindAgain binds a text that is mostly the same as the last time: SQLite keeps what was bound.
+func (s *stmt) bindAgain(i int, v string) {
+	if last, ok := s.bound[i]; ok && last == v {
+		return
+	}
+	if s.bound == nil {
+		s.bound = map[int]string{}
+	}
+	delete(s.bound, i)
+	if err := s.raw.BindText(i, v); err != nil {
+		s.note(err)
+		return
+	}
+	s.bound[i] = v
+}
 
 // bindTime binds 0 as NULL.
 func (s *stmt) bindTime(i int, v int64) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 )
@@ -29,6 +30,8 @@ type flusher struct {
 	// failed is true from a flush that failed until the connection was opened again. What was
 	// committed after it stands on what may be lost, so nobody is told of that either.
 	failed atomic.Bool
+	// took is how long the last flush took, in nanoseconds.
+	took atomic.Int64
 	// doubted are the transactions of which nobody was told because a flush failed.
 	doubted []*unflushed
 }
@@ -72,10 +75,12 @@ func (f *flusher) makeDurable(u *unflushed) error {
 	if u.wal == nil || !u.wrote {
 		return nil
 	}
+	begun := time.Now()
 	if err := u.wal.syncKept(); err != nil {
 		f.failed.Store(true)
 		return fmt.Errorf("flush: %w", err)
 	}
+	f.took.Store(int64(time.Since(begun)))
 	return nil
 }
 

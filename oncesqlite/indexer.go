@@ -10,15 +10,17 @@ import (
 )
 
 // The search index is written behind the rows, in segments. A segment covers the rows between two
-// numbers; it has one line for each term, sorted and written once, at the end of the table, so that
+// numbers; its terms are sorted and written once, in blocks at the end of the table, so that
 // writing costs the same with ten million rows as with none. Readers look at the rows after the
 // last segment one by one: there are a few thousand of them, so the index lags behind nothing that
 // a reader could see.
 const (
 	// segmentRows is how many rows a segment covers.
 	segmentRows = 4096
-	// listsPerCommit bounds the lines that one transaction writes, so that nobody waits long.
-	listsPerCommit = 1024
+	// blocksPerCommit bounds the blocks that one transaction writes, so that nobody waits long.
+	blocksPerCommit = 64
+	// maxNewRows bounds the rows whose terms are remembered until they are in a segment.
+	maxNewRows = 4 * segmentRows
 	// indexEvery is how often the indexer looks for a full segment.
 	indexEvery = 100 * time.Millisecond
 )
@@ -27,6 +29,57 @@ const (
 type entry struct {
 	term term
 	seq  int64
+}
+
+// newTerms are the terms of rows that are in no segment yet, as they were inserted. They belong to
+// the goroutine that writes.
+type newTerms struct {
+	from    int64 // the terms of every row from here on are known; 0: of none
+	rows    int
+	entries []entry
+	terms   []term // reused
+}
+
+// add remembers a row that is the next one.
+func (n *newTerms) add(seq int64, a *queue.Arrival) {
+	if n.rows >= maxNewRows { // nobody takes them: they are read when somebody does
+		*n = newTerms{}
+	}
+	if n.from == 0 {
+		n.from = seq
+	}
+	n.rows++
+	n.terms = appendTerms(n.terms[:0], a.Kind, a.Source, a.Event, a.Task, a.Key)
+	for _, v := range n.terms {
+		n.entries = append(n.entries, entry{v, seq})
+	}
+}
+
+// undo forgets the last row.
+func (n *newTerms) undo(seq int64) {
+	for len(n.entries) > 0 && n.entries[len(n.entries)-1].seq == seq {
+		n.entries = n.entries[:len(n.entries)-1]
+	}
+	n.rows = max(n.rows-1, 0)
+	if seq <= n.from {
+		*n = newTerms{}
+	}
+}
+
+// take returns the entries of the rows after done up to last, and false if they are not known.
+func (n *newTerms) take(done, last int64) ([]entry, bool) {
+	if n.from == 0 || n.from > done+1 {
+		return nil, false
+	}
+	end, _ := slices.BinarySearchFunc(n.entries, last+1, func(e entry, seq int64) int {
+		return cmp.Compare(e.seq, seq)
+	})
+	out := slices.Clone(n.entries[:end])
+	out = slices.DeleteFunc(out, func(e entry) bool { return e.seq <= done })
+	n.entries = append(n.entries[:0], n.entries[end:]...)
+	n.rows = max(n.rows-int(last-n.from+1), 0)
+	n.from = last + 1
+	return out, true
 }
 
 // indexRows is the goroutine that writes segments.
@@ -63,31 +116,28 @@ func (s *Store) closing() bool {
 // indexSegment writes the next segment if enough rows wait for it. What a crash leaves of a segment
 // is written over: until its end is recorded nobody reads it.
 func (s *Store) indexSegment(ctx context.Context) (bool, error) {
-	var entries []entry
-	var segment, last int64
-	full := false
+	var segment, done, newest int64
 	err := s.read(ctx, func(c *conn) (err error) {
-		done, err := c.int("SELECT value FROM meta WHERE name = ?", metaIndexed)
-		if err != nil {
+		if done, err = c.int("SELECT value FROM meta WHERE name = ?", metaIndexed); err != nil {
 			return err
 		}
-		newest, err := c.int("SELECT max(seq) FROM rows")
-		if err != nil || newest-done < s.cfg.segmentRows {
+		if newest, err = c.int("SELECT max(seq) FROM rows"); err != nil {
 			return err
 		}
-		full, last = true, done+s.cfg.segmentRows
-		if segment, err = c.int("SELECT max(segment) + 1 FROM segments"); err != nil {
-			return err
-		}
-		segment = max(segment, 1)
-		entries, err = segmentEntries(c, done, last)
+		segment, err = c.int("SELECT max(segment) + 1 FROM segments")
 		return err
 	})
-	if err != nil || !full {
+	if err != nil || newest-done < s.cfg.segmentRows {
 		return false, err
 	}
-	for part := range slices.Chunk(postingLists(entries), listsPerCommit) {
-		err := s.do(ctx, &op{run: func(t *txn) error { return t.writeLists(segment, part) }})
+	segment = max(segment, 1)
+	last := done + s.cfg.segmentRows
+	entries, err := s.segmentEntries(ctx, done, last)
+	if err != nil {
+		return false, err
+	}
+	for part := range slices.Chunk(blocksOf(postingsOf(entries)), blocksPerCommit) {
+		err := s.do(ctx, &op{run: func(t *txn) error { return t.writeBlocks(segment, part) }})
 		if err != nil {
 			return false, err
 		}
@@ -103,56 +153,56 @@ func (s *Store) indexSegment(ctx context.Context) (bool, error) {
 	}})
 }
 
-// segmentEntries collects what a segment has to hold, sorted.
-func segmentEntries(c *conn, done, last int64) ([]entry, error) {
+// segmentEntries returns what a segment has to hold, sorted: as it was inserted, or read again.
+func (s *Store) segmentEntries(ctx context.Context, done, last int64) ([]entry, error) {
 	var entries []entry
-	err := c.query("SELECT seq, source, event, task, key, kind FROM rows "+
-		"WHERE seq > ? AND seq <= ?", func(r *stmt) error {
-		var parts []string
-		if err := texts(r.text(4), &parts); err != nil {
-			return err
-		}
-		for _, v := range rowTerms(queue.Kind(r.int(5)), r.text(1), r.text(2), r.text(3), parts) {
-			entries = append(entries, entry{v, r.int(0)})
-		}
+	known := false
+	err := s.do(ctx, &op{alone: true, run: func(t *txn) error {
+		entries, known = t.s.newTerms.take(done, last)
 		return nil
-	}, done, last)
+	}})
+	if err == nil && !known {
+		err = s.read(ctx, func(c *conn) (err error) {
+			entries, err = readEntries(c, done, last)
+			return err
+		})
+	}
 	slices.SortFunc(entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.term, b.term), cmp.Compare(a.seq, b.seq))
 	})
 	return entries, err
 }
 
-// postingList is one line of the index: the rows of a segment that carry a term.
-type postingList struct {
-	term term
-	rows []byte // see appendRows
-}
-
-// postingLists makes the lines of sorted entries.
-func postingLists(entries []entry) []postingList {
-	var out []postingList
-	seqs := make([]int64, 0, len(entries))
-	for i, e := range entries {
-		seqs = append(seqs, e.seq)
-		if i == len(entries)-1 || entries[i+1].term != e.term {
-			out = append(out, postingList{e.term, appendRows(nil, seqs)})
-			seqs = seqs[:0]
+// readEntries reads the terms of rows.
+func readEntries(c *conn, done, last int64) ([]entry, error) {
+	var entries []entry
+	var terms []term
+	err := c.query("SELECT seq, source, event, task, key, kind FROM rows "+
+		"WHERE seq > ? AND seq <= ?", func(r *stmt) error {
+		var parts []string
+		if err := texts(r.text(4), &parts); err != nil {
+			return err
 		}
-	}
-	return out
+		terms = appendTerms(terms[:0], queue.Kind(r.int(5)), r.text(1), r.text(2), r.text(3),
+			parts)
+		for _, v := range terms {
+			entries = append(entries, entry{v, r.int(0)})
+		}
+		return nil
+	}, done, last)
+	return entries, err
 }
 
-// writeLists writes lines of a segment, over what may be there of them.
-func (t *txn) writeLists(segment int64, lists []postingList) error {
+// writeBlocks writes blocks of a segment, over what may be there of them.
+func (t *txn) writeBlocks(segment int64, blocks []block) error {
 	q, err := t.c.prepare("INSERT OR REPLACE INTO terms VALUES (?, ?, ?)")
 	if err != nil {
 		return err
 	}
-	for _, l := range lists {
+	for _, b := range blocks {
 		q.bindInt(1, segment)
-		q.bindInt(2, int64(l.term))
-		q.bindBlob(3, l.rows)
+		q.bindInt(2, int64(b.first))
+		q.bindBlob(3, b.bytes)
 		if err := q.run(); err != nil {
 			return err
 		}
@@ -160,22 +210,23 @@ func (t *txn) writeLists(segment int64, lists []postingList) error {
 	return nil
 }
 
-// addEntries adds rows to lines of a segment that is written already.
+// addEntries adds rows to a segment that is written already.
 func (t *txn) addEntries(segment int64, entries []entry) error {
 	for _, e := range entries {
-		var seqs []int64
-		_, err := t.c.one("SELECT rows FROM terms WHERE segment = ? AND term = ?", func(r *stmt) {
-			seqs = readRows(r.raw.ColumnRawBlob(0))
+		first, list := e.term, []posting(nil)
+		_, err := t.c.one("SELECT term, block FROM terms WHERE segment = ? AND term <= ? "+
+			"ORDER BY term DESC LIMIT 1", func(r *stmt) {
+			first = term(r.int(0))
+			decodeBlock(first, r.blob(1), func(p posting) bool {
+				list = append(list, p)
+				return true
+			})
 		}, segment, int64(e.term))
 		if err != nil {
 			return err
 		}
-		at, found := slices.BinarySearch(seqs, e.seq)
-		if found {
-			continue
-		}
-		list := postingList{e.term, appendRows(nil, slices.Insert(seqs, at, e.seq))}
-		if err := t.writeLists(segment, []postingList{list}); err != nil {
+		b := block{first, encodeBlock(addPosting(list, e))}
+		if err := t.writeBlocks(segment, []block{b}); err != nil {
 			return err
 		}
 	}
@@ -191,7 +242,7 @@ func (t *txn) indexAgain(row *stored) error {
 		return err
 	}
 	var entries []entry
-	for _, v := range rowTerms(row.Kind, row.Source, row.Event, row.Task, row.Key) {
+	for _, v := range appendTerms(nil, row.Kind, row.Source, row.Event, row.Task, row.Key) {
 		entries = append(entries, entry{v, row.Seq})
 	}
 	if segment != 0 {

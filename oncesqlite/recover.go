@@ -135,7 +135,7 @@ func (s *Store) loadSeq() error {
 		return err
 	}
 	swept, err := s.metaInt(metaSeq)
-	s.nextSeq = max(n, swept) + 1
+	s.nextSeq, s.newTerms = max(n, swept)+1, newTerms{}
 	return err
 }
 

@@ -182,11 +182,11 @@ CREATE TABLE counters (
 ) STRICT, WITHOUT ROWID;
 
 -- The search index: which rows of a segment carry a term. Written behind the rows, segment after
--- segment, so that new lines share pages however many rows there are.
+-- segment, so that new blocks share pages however many rows there are.
 CREATE TABLE terms (
   segment INTEGER NOT NULL,
-  term    INTEGER NOT NULL,
-  rows    BLOB NOT NULL,                   -- rising numbers, as differences (varints)
+  term    INTEGER NOT NULL,                -- the least one of the block
+  block   BLOB NOT NULL,                   -- see block.go
   PRIMARY KEY (segment, term)
 ) STRICT, WITHOUT ROWID;
 

@@ -16,9 +16,12 @@ import (
 const (
 	// maxStep bounds the rows of one Step.
 	maxStep = 256
-	// stepBudget bounds the time of a Step while others wait for the writer, so that
-	// acknowledgements stay quick however many rows are due.
-	stepBudget = 3 * time.Millisecond
+	// While others wait for the writer a Step takes a part of the time that they had since the
+	// last one, within bounds: acknowledgements stay quick however many rows are due, and rows are
+	// worked however many arrive.
+	stepPart   = 5
+	minStepFor = 300 * time.Microsecond
+	maxStepFor = 3 * time.Millisecond
 	// overduePerStep bounds the tasks of one Step that stood still too long.
 	overduePerStep = 32
 	// stepRetry is the wait of a row whose decision failed on a fault of its own.
@@ -60,6 +63,11 @@ func (s *Store) Step(ctx context.Context, r queue.StepRequest) (queue.Stepped, e
 // a savepoint, which costs a fraction of one each; if one of them fails, what was done is undone
 // and done again with a savepoint each, so that the one does not undo its neighbours.
 func (t *txn) step(lane int64, r queue.StepRequest) (out queue.Stepped, err error) {
+	begun := time.Now()
+	defer func() {
+		t.stepped += time.Since(begun)
+		t.s.notStepped = 0
+	}()
 	err = t.savepoint(func() error {
 		out, err = t.stepRows(lane, r, t.settleStep)
 		return err
@@ -78,6 +86,7 @@ func (t *txn) stepRows(lane int64, r queue.StepRequest, settle settleFunc) (out 
 	err error) {
 	limit := min(r.Max, maxStep)
 	begun := time.Now() // a bound on the writer's own time, not the store's clock
+	most := min(max(t.s.notStepped/stepPart, minStepFor), maxStepFor)
 	var rows []*stored
 	woken, stopped := len(t.woken), false
 	looked := 0
@@ -102,7 +111,7 @@ func (t *txn) stepRows(lane int64, r queue.StepRequest, settle settleFunc) (out 
 			out.Rows++
 		}
 		rows = rows[1:]
-		stopped = len(t.s.ops) > 0 && time.Since(begun) > stepBudget
+		stopped = len(t.s.ops) > 0 && time.Since(begun) > most
 	}
 	out.More = stopped || looked == limit
 	return out, nil

@@ -80,7 +80,7 @@ func (c Config) withDefaults() Config {
 		c.Readers = 4
 	}
 	if c.CacheKiB <= 0 {
-		c.CacheKiB = 32 << 10
+		c.CacheKiB = 8 << 10
 	}
 	if c.CommitTimeout <= 0 {
 		c.CommitTimeout = time.Second
@@ -135,11 +135,14 @@ type Store struct {
 	inLine    map[int64]int // rows in lines, by lane
 	waiting   int64         // entries in waits
 	tasks     taskCache
-	suspects  map[int64]int     // lanes whose next rows are stepped singly, and how many
-	damaged   bool              // the connection has to be opened again
-	mended    bool              // it was, and memory and file are not compared yet
-	wrote     bool              // the last commit reached the file
-	changed   map[int64][]entry // rows in no segment yet whose terms changed, by seq
+	suspects  map[int64]int // lanes whose next rows are stepped singly, and how many
+	damaged   bool          // the connection has to be opened again
+	mended    bool          // it was, and memory and file are not compared yet
+	wrote     bool          // the last commit reached the file
+	// notStepped is what the writer did since the last Step.
+	notStepped time.Duration
+	newTerms   newTerms
+	changed    map[int64][]entry // rows in no segment yet whose terms changed, by seq
 
 	// walPages is the length of the WAL after the last commit.
 	walPages atomic.Int64

@@ -1,7 +1,6 @@
 package oncesqlite
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/oncekit/once/queue"
@@ -22,15 +21,22 @@ func termOf(text string) term {
 // kindTerm is carried by every row of a kind. No text of a message holds a NUL.
 func kindTerm(k queue.Kind) term { return termOf("\x00" + k.String()) }
 
-// rowTerms returns what a row can be found by. Equal texts are one term, whatever they name: a
+// appendTerms appends what a row can be found by. Equal texts are one term, whatever they name: a
 // robot's event and task are parts of its key too.
-func rowTerms(k queue.Kind, source, event, task string, parts []string) []term {
-	out := make([]term, 0, 4+len(parts))
+func appendTerms(out []term, k queue.Kind, source, event, task string, parts []string) []term {
 	out = append(out, kindTerm(k))
-	for _, text := range append([]string{source, event, task}, parts...) {
-		if v := termOf(text); text != "" && !slices.Contains(out, v) {
-			out = append(out, v)
-		}
+	for _, text := range [...]string{source, event, task} {
+		out = addTerm(out, text)
+	}
+	for _, text := range parts {
+		out = addTerm(out, text)
+	}
+	return out
+}
+
+func addTerm(out []term, text string) []term {
+	if v := termOf(text); text != "" && !slices.Contains(out, v) {
+		return append(out, v)
 	}
 	return out
 }
@@ -106,7 +112,7 @@ const tailPage = 512
 
 // tail fills the page from the rows that are in no segment yet, and goes on before them.
 func (p *postings) tail() error {
-	last, parts := int64(0), []string(nil)
+	last, parts, terms := int64(0), []string(nil), []term(nil)
 	err := p.c.query("SELECT seq, source, event, task, key, kind FROM rows "+
 		"WHERE seq < ? AND seq > ? ORDER BY seq DESC LIMIT ?", func(r *stmt) error {
 		parts, last = parts[:0], r.int(0)
@@ -114,7 +120,8 @@ func (p *postings) tail() error {
 			return err
 		}
 		k := queue.Kind(r.int(5))
-		if slices.Contains(rowTerms(k, r.text(1), r.text(2), r.text(3), parts), p.term) {
+		terms = appendTerms(terms[:0], k, r.text(1), r.text(2), r.text(3), parts)
+		if slices.Contains(terms, p.term) {
 			p.page = append(p.page, last)
 		}
 		return nil
@@ -129,36 +136,12 @@ func (p *postings) tail() error {
 // read fills the page from the present segment and goes to the one before.
 func (p *postings) read() error {
 	p.probes++
-	_, err := p.c.one("SELECT rows FROM terms WHERE segment = ? AND term = ?", func(r *stmt) {
-		p.page = readRows(r.raw.ColumnRawBlob(0))
+	_, err := p.c.one("SELECT term, block FROM terms WHERE segment = ? AND term <= ? "+
+		"ORDER BY term DESC LIMIT 1", func(r *stmt) {
+		p.page = readRows(findPosting(term(r.int(0)), p.term, r.raw.ColumnRawBlob(1)))
 	}, p.segment, int64(p.term))
 	p.segment--
 	slices.Reverse(p.page)
 	p.page = slices.DeleteFunc(p.page, func(seq int64) bool { return seq >= p.before })
 	return err
-}
-
-// appendRows writes rising numbers of rows: the first one, then what is between two.
-func appendRows(b []byte, seqs []int64) []byte {
-	last := int64(0)
-	for _, seq := range seqs {
-		b = binary.AppendUvarint(b, uint64(seq-last))
-		last = seq
-	}
-	return b
-}
-
-// readRows is the reverse of appendRows. Of bytes that it did not write it reads what it can.
-func readRows(b []byte) []int64 {
-	var seqs []int64
-	last := int64(0)
-	for len(b) > 0 {
-		d, n := binary.Uvarint(b)
-		if n <= 0 {
-			return seqs
-		}
-		last, b = last+int64(d), b[n:]
-		seqs = append(seqs, last)
-	}
-	return seqs
 }

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -19,6 +20,9 @@ type txn struct {
 	s   *Store
 	c   *conn
 	now int64
+	// begun is when it began and stepped what steps took of it, by the machine's clock.
+	begun   time.Time
+	stepped time.Duration
 	// deltas of the kept counters, in the order in which they came.
 	deltas []delta
 	// undo takes back changes in memory, last first. after runs in the goroutine that writes, once

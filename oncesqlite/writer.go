@@ -19,8 +19,21 @@ type op struct {
 	done  chan struct{}
 }
 
-// maxBatch bounds the operations that share a transaction, so that a commit stays short.
-const maxBatch = 1024
+const (
+	// maxBatch bounds the operations that share a transaction, so that a commit stays short.
+	maxBatch = 1024
+	// minBatch is how many share one at least, if they wait: fewer would cost a commit too often.
+	minBatch = 96
+	// opTime is about what one operation takes.
+	opTime = 25 * time.Microsecond
+)
+
+// batchSize is how many operations may share the next transaction: as many as take about as long as
+// a flush. With more, those who were answered would send the next ones while the writer waits for
+// them; with fewer, the writer would wait for the disk.
+func (s *Store) batchSize() int {
+	return int(min(max(s.flusher.took.Load()/int64(opTime), minBatch), maxBatch))
+}
 
 // do hands an operation to the writer and waits until it is durable.
 func (s *Store) do(ctx context.Context, o *op) error {
@@ -61,18 +74,18 @@ func (s *Store) write() {
 			return
 		}
 		s.flusher.turns <- struct{}{} // meanwhile others come to share the transaction
-		s.commit(s.drain(first))
+		s.commit(s.drain(first, s.batchSize()))
 		s.forceCheckpoint()
 	}
 }
 
-// drain returns what waits already, up to a full batch, after the first one if there is one.
-func (s *Store) drain(first *op) []*op {
+// drain returns what waits already, up to a limit, after the first one if there is one.
+func (s *Store) drain(first *op, limit int) []*op {
 	var batch []*op
 	if first != nil {
-		batch = append(make([]*op, 0, 1+len(s.ops)), first)
+		batch = append(make([]*op, 0, min(1+len(s.ops), limit)), first)
 	}
-	for len(batch) < maxBatch {
+	for len(batch) < limit {
 		select {
 		case o := <-s.ops:
 			batch = append(batch, o)
@@ -86,7 +99,7 @@ func (s *Store) drain(first *op) []*op {
 // finish ends what was handed over, and says in the store that it was closed in order.
 func (s *Store) finish() {
 	for {
-		batch := s.drain(nil)
+		batch := s.drain(nil, maxBatch)
 		if len(batch) == 0 {
 			break
 		}
@@ -144,7 +157,7 @@ func (s *Store) transact(batch []*op, extra func(*txn) error) (*unflushed, error
 		s.damaged = true
 		return nil, fmt.Errorf("begin: %w", err)
 	}
-	t := &txn{s: s, c: s.w, now: s.clock.now(), tx: tx,
+	t := &txn{s: s, c: s.w, now: s.clock.now(), tx: tx, begun: time.Now(),
 		rang: map[int64]struct{}{}}
 	err = t.runAll(batch, extra)
 	if err == nil {
@@ -167,6 +180,7 @@ func (s *Store) transact(batch []*op, extra func(*txn) error) (*unflushed, error
 		return nil, fmt.Errorf("commit: %w", err)
 	}
 	t.committed()
+	s.notStepped += time.Since(t.begun) - t.stepped
 	return u, nil
 }
 
