@@ -47,7 +47,7 @@ func (t *txn) callCommit(ctx context.Context, row *stored,
 				"panic", p, "stack", string(debug.Stack()))
 		}
 	}()
-	g := &guardedTx{tx: t.tx, limit: ctx}
+	g := &guardedTx{tx: t.c.sql, limit: ctx}
 	defer g.end()
 	return fn(ctx, g)
 }
@@ -55,7 +55,7 @@ func (t *txn) callCommit(ctx context.Context, row *stored,
 // guardedTx is the transaction as a handler sees it. It can't be ended through it, and nothing that
 // runs in it outlives Commit, whatever context the handler passes.
 type guardedTx struct {
-	tx    *sql.Tx
+	tx    *sql.Conn // the one that writes: whatever runs on it is in the transaction
 	limit context.Context
 	open  []*sql.Rows
 	stops []context.CancelFunc

@@ -19,9 +19,11 @@ const (
 	// While others wait for the writer a Step takes a part of the time that they had since the
 	// last one, within bounds: acknowledgements stay quick however many rows are due, and rows are
 	// worked however many arrive.
-	stepPart   = 5
+	stepPart   = 1
 	minStepFor = 300 * time.Microsecond
 	maxStepFor = 3 * time.Millisecond
+	// stepChunk bounds the rows that are read at once: a Step may end before it comes to them.
+	stepChunk = 16
 	// overduePerStep bounds the tasks of one Step that stood still too long.
 	overduePerStep = 32
 	// stepRetry is the wait of a row whose decision failed on a fault of its own.
@@ -92,7 +94,7 @@ func (t *txn) stepRows(lane int64, r queue.StepRequest, settle settleFunc) (out 
 	looked := 0
 	for ; looked < limit && !stopped; looked++ {
 		if len(rows) == 0 {
-			if rows, err = t.due(lane, min(limit-looked, dueChunk)); err != nil {
+			if rows, err = t.due(lane, min(limit-looked, stepChunk)); err != nil {
 				return out, err
 			}
 			if woken = len(t.woken); len(rows) == 0 {

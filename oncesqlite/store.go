@@ -307,7 +307,12 @@ func initReader(c *sqlite3.Conn) error {
 	})
 }
 
+// pragmas sets up a connection. The plan of a statement may not depend on what is bound to it: else
+// SQLite compiles each one with a LIMIT anew whenever that is bound.
 func pragmas(c *sqlite3.Conn, list []string) error {
+	if _, err := c.Config(sqlite3.DBCONFIG_ENABLE_QPSG, true); err != nil {
+		return fmt.Errorf("set up a connection: %w", err)
+	}
 	for _, p := range list {
 		if err := c.Exec(p); err != nil {
 			return fmt.Errorf("%s: %w", strings.ToLower(p), err)

@@ -1,7 +1,6 @@
 package oncesqlite
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -34,8 +33,6 @@ type txn struct {
 	woken []int64
 	// timers is true when a next_at was written.
 	timers bool
-	// tx is the database/sql view of the transaction.
-	tx *sql.Tx
 }
 
 type delta struct {

@@ -151,30 +151,26 @@ func (s *Store) transact(batch []*op, extra func(*txn) error) (*unflushed, error
 	if err := s.mend(); err != nil {
 		return nil, err
 	}
-	ctx := context.Background() // the writer's own work is not a caller's
-	tx, err := s.w.sql.BeginTx(ctx, nil)
-	if err != nil {
+	if err := s.w.exec("BEGIN IMMEDIATE"); err != nil {
 		s.damaged = true
 		return nil, fmt.Errorf("begin: %w", err)
 	}
-	t := &txn{s: s, c: s.w, now: s.clock.now(), tx: tx, begun: time.Now(),
-		rang: map[int64]struct{}{}}
-	err = t.runAll(batch, extra)
+	t := &txn{s: s, c: s.w, now: s.clock.now(), begun: time.Now(), rang: map[int64]struct{}{}}
+	err := t.runAll(batch, extra)
 	if err == nil {
 		err = s.flushCounts(t)
 	}
 	if err != nil {
 		t.rewind(mark{})
-		gone := s.w.raw.GetAutocommit()
-		if e := tx.Rollback(); !gone { // it ends database/sql's view of the transaction, too
-			err = errors.Join(err, e)
+		if !s.w.raw.GetAutocommit() {
+			err = errors.Join(err, s.w.exec("ROLLBACK"))
 		}
 		s.damaged = !byHandler(err)
 		return nil, err
 	}
 	s.cfg.Probe(PointCommit)
 	u := &unflushed{batch: batch, durable: t.durable, undo: t.undo}
-	if err := s.commitTx(t, u); err != nil {
+	if err := s.commitTx(u); err != nil {
 		t.rewind(mark{})
 		s.damaged = true
 		return nil, fmt.Errorf("commit: %w", err)
@@ -185,17 +181,17 @@ func (s *Store) transact(batch []*op, extra func(*txn) error) (*unflushed, error
 }
 
 // commitTx commits, and leaves the flush to whoever has u.
-func (s *Store) commitTx(t *txn, u *unflushed) error {
+func (s *Store) commitTx(u *unflushed) error {
 	wal, err := walOf(s.w.raw)
 	if err != nil {
-		return errors.Join(err, t.tx.Rollback())
+		return errors.Join(err, s.w.exec("ROLLBACK"))
 	}
 	if wal != nil {
 		wal.later = true
 		defer func() { wal.later = false }()
 	}
 	s.wrote = false
-	err = t.tx.Commit()
+	err = s.w.exec("COMMIT")
 	u.wal, u.wrote = wal, s.wrote
 	return err
 }
