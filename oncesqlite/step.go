@@ -16,10 +16,10 @@ import (
 const (
 	// maxStep bounds the rows of one Step.
 	maxStep = 256
-	// While others wait for the writer a Step takes a part of the time that they had since the
+	// While others wait for the writer a Step takes a multiple of the time that they had since the
 	// last one, within bounds: acknowledgements stay quick however many rows are due, and rows are
 	// worked however many arrive.
-	stepPart   = 1
+	stepShare  = 2
 	minStepFor = 300 * time.Microsecond
 	maxStepFor = 3 * time.Millisecond
 	// stepChunk bounds the rows that are read at once: a Step may end before it comes to them.
@@ -88,7 +88,7 @@ func (t *txn) stepRows(lane int64, r queue.StepRequest, settle settleFunc) (out 
 	err error) {
 	limit := min(r.Max, maxStep)
 	begun := time.Now() // a bound on the writer's own time, not the store's clock
-	most := min(max(t.s.notStepped/stepPart, minStepFor), maxStepFor)
+	most := min(max(stepShare*t.s.notStepped, minStepFor), maxStepFor)
 	var rows []*stored
 	woken, stopped := len(t.woken), false
 	looked := 0
