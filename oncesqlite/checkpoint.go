@@ -11,7 +11,7 @@ const (
 	// checkpointEvery is how often the WAL's length is looked at.
 	checkpointEvery = 100 * time.Millisecond
 	// checkpointPages is the length from which it is written back, beside the writer.
-	checkpointPages = 32000
+	checkpointPages = 16000
 	// checkpointForce is the length from which the writer itself writes the rest back, so that
 	// the WAL starts anew: under a load without a pause there is always a rest.
 	checkpointForce = 96 << 10
@@ -43,7 +43,7 @@ func (s *Store) checkpoint() {
 		}
 		if c == nil {
 			var err error
-			if c, err = openReader(s.dsn(), checkpointPragmas); err != nil {
+			if c, err = openReader(s.writerDSN(), s.initCheckpoint); err != nil {
 				s.logIf("open the checkpoint connection", err)
 				continue
 			}
@@ -66,8 +66,17 @@ func (s *Store) checkpoint() {
 	}
 }
 
-func checkpointPragmas(c *sqlite3.Conn) error {
-	return pragmas(c, []string{"PRAGMA busy_timeout=1000", "PRAGMA cache_size=-512"})
+func (s *Store) initCheckpoint(c *sqlite3.Conn) error {
+	err := pragmas(c, []string{"PRAGMA busy_timeout=1000", "PRAGMA cache_size=-512"})
+	if err != nil {
+		return err
+	}
+	return paced(c, func(took time.Duration) time.Duration {
+		if s.walPages.Load() > 2*s.cfg.checkpointPages || s.closing() {
+			return 0 // the WAL grows faster than that
+		}
+		return took
+	})
 }
 
 // forceCheckpoint is called by the writer between two transactions. Where somebody always reads,

@@ -26,7 +26,8 @@ func walVFS(base string) string {
 	return name
 }
 
-// gatherVFS is a VFS whose WAL files gather writes. Everything else is the wrapped one's.
+// gatherVFS is a VFS whose WAL files gather writes, and whose database files can be written at a
+// pace. Everything else is the wrapped one's.
 type gatherVFS struct{ vfs.VFS }
 
 // OpenFilename opens a file.
@@ -37,10 +38,14 @@ func (g gatherVFS) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (
 	} else {
 		f, out, err = g.Open(name.String(), flags)
 	}
-	if err != nil || flags&vfs.OPEN_WAL == 0 {
-		return f, out, err
+	switch {
+	case err != nil:
+	case flags&vfs.OPEN_WAL != 0:
+		f = &gatherFile{File: f}
+	case flags&vfs.OPEN_MAIN_DB != 0:
+		f = &paceFile{File: f}
 	}
-	return &gatherFile{File: f}, out, nil
+	return f, out, err
 }
 
 // maxGather bounds what is kept back, in bytes: the frames of a large transaction.
