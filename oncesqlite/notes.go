@@ -152,14 +152,13 @@ func (n *notes) flush(t *txn, limit int) error {
 }
 
 func (t *txn) writeNote(e *note) error {
-	have, err := t.c.int("SELECT duplicates + conflicts FROM rows WHERE seq = ?", e.seq)
-	if err != nil {
-		return err
-	}
-	err = t.c.exec("UPDATE rows SET duplicates = duplicates + ?, "+
-		"last_at = max(coalesce(last_at, received_at), ?) WHERE seq = ?", e.count, e.last, e.seq)
-	if err != nil || t.c.raw.Changes() == 0 {
-		return err // swept meanwhile
+	have := int64(0)
+	found, err := t.c.one("UPDATE rows SET duplicates = duplicates + ?1, "+
+		"last_at = max(coalesce(last_at, received_at), ?2) WHERE seq = ?3 "+
+		"RETURNING duplicates + conflicts - ?1", func(r *stmt) { have = r.int(0) },
+		e.count, e.last, e.seq)
+	if err != nil || !found {
+		return err // not found: swept meanwhile
 	}
 	total := have + e.count
 	for i, a := range e.first {
@@ -176,8 +175,16 @@ func (t *txn) writeNote(e *note) error {
 }
 
 func (t *txn) putReceipt(seq, n int64, a arrivalNote) error {
-	return t.c.exec("INSERT INTO receipts (seq, n, at, outcome, peer) VALUES (?, ?, ?, ?, ?) "+
-		"ON CONFLICT DO NOTHING", seq, n, a.at, string(queue.Duplicate), a.peer)
+	q, err := t.c.prepare("INSERT INTO receipts (seq, n, at, outcome, peer) " +
+		"VALUES (?, ?, ?, '" + string(queue.Duplicate) + "', ?) ON CONFLICT DO NOTHING")
+	if err != nil {
+		return err
+	}
+	q.bindInt(1, seq)
+	q.bindInt(2, n)
+	q.bindInt(3, a.at)
+	q.bindText(4, a.peer)
+	return q.run()
 }
 
 // trimReceipts keeps the first and the last arrivals, of conflicts the first and last among
