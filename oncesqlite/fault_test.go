@@ -154,6 +154,75 @@ func TestWhatACommitLeftInDoubtIsSettled(t *testing.T) {
 	}
 }
 
+// After a flush that failed Linux takes what it covered for written. What is committed later would
+// stand behind a hole in the WAL, and be lost with it in a power cut.
+func TestWhatIsToldAfterAFlushThatFailedSurvivesAPowerCut(t *testing.T) {
+	for seed := range uint64(20) {
+		d := powercut.NewDisk(seed)
+		s, err := Open(t.Context(), onDisk(t, d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, s, callback("before"))
+		d.LoseSync("/once.db-wal")
+		_, err = s.Append(t.Context(), []queue.Arrival{callback("in doubt")})
+		if !errors.Is(err, once.ErrUnavailable) {
+			t.Fatalf("append: %v", err)
+		}
+		mustAppend(t, s, callback("after"))
+		left := d.Survive()
+		_ = s.Close() // the power is off
+		s = openAt(t, onDisk(t, left))
+		for _, name := range []string{"before", "after"} {
+			if rowOf(t, s, queue.Callback, identityOf(name)).Seq == 0 {
+				t.Errorf("seed %d: %q is lost", seed, name)
+			}
+		}
+	}
+}
+
+// The transactions that were made while a flush failed are not told either, and what they changed
+// in memory is taken back.
+func TestWhatIsMadeWhileAFlushFailsIsNotTold(t *testing.T) {
+	d := powercut.NewDisk(1)
+	s := openAt(t, onDisk(t, d))
+	mustAppend(t, s, callback("a"), callback("b"))
+	row := mustLease(t, s, testLane, 1)[0]
+	hold, held := make(chan struct{}), make(chan struct{}, 1)
+	d.BeforeSync(func(string, int) {
+		select {
+		case held <- struct{}{}:
+		default:
+		}
+		<-hold
+	})
+	d.LoseSync("/once.db-wal")
+	errs := make(chan error, 2)
+	go func() {
+		errs <- s.Settle(t.Context(), []queue.Settlement{{Grant: row.Grant(),
+			State: queue.Done}})[0]
+	}()
+	<-held
+	go func() {
+		_, err := s.Lease(t.Context(), queue.LeaseRequest{Lane: testLane, Max: 1, For: time.Hour})
+		errs <- err
+	}()
+	until(t, "the second commit", func() bool { return len(s.flusher.committed) == 1 })
+	d.BeforeSync(nil)
+	close(hold)
+	for range 2 {
+		if err := <-errs; !errors.Is(err, once.ErrUnavailable) {
+			t.Errorf("told %v", err)
+		}
+	}
+	until(t, "b to be due", func() bool { return len(mustLease(t, s, testLane, 1)) == 1 })
+	err := s.Settle(t.Context(), []queue.Settlement{{Grant: row.Grant(), State: queue.Done}})[0]
+	if err != nil && !errors.Is(err, once.ErrLeaseLost) {
+		t.Errorf("settle again: %v", err)
+	}
+	checkFile(t, s)
+}
+
 func TestRepeatsAreCountedThoughTheDiskFails(t *testing.T) {
 	d := powercut.NewDisk(1)
 	clock := newClock()

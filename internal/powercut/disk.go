@@ -31,6 +31,7 @@ type Disk struct {
 	offCh  chan struct{} // closed when off becomes true
 
 	failReads, failWrites sqlite3.ErrorCode // 0 is healthy
+	loseSync              string            // file whose next sync fails and loses what it covers
 	beforeSync, onSync    func(file string, n int)
 
 	vfsName string
@@ -134,6 +135,15 @@ func (d *Disk) FailReads(code sqlite3.ErrorCode) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failReads = code
+}
+
+// LoseSync makes the next sync of a file fail, and what it covers is lost for good: readers see it
+// as before, but no later sync writes it. So Linux does it: after an error of the disk the pages
+// count as clean.
+func (d *Disk) LoseSync(file string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.loseSync = file
 }
 
 // Heal ends what FailWrites and FailReads began.

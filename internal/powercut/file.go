@@ -137,6 +137,11 @@ func (f *file) sync(mark int) (int, func(string, int), error) {
 	if err := d.begin(); err != nil {
 		return 0, nil, err
 	}
+	if d.loseSync == f.name {
+		d.loseSync = ""
+		f.node.lose(mark)
+		return 0, nil, sqlite3.IOERR_FSYNC
+	}
 	f.node.sync(mark)
 	d.settleName(f.name, f.node)
 	if f.syncDir {

@@ -46,6 +46,13 @@ func (n *node) sync(mark int) {
 	n.pending = append([]change(nil), n.pending[covered:]...)
 }
 
+// lose forgets what a sync would have made durable.
+func (n *node) lose(mark int) {
+	covered := max(mark-n.synced, 0)
+	n.synced += covered
+	n.pending = append([]change(nil), n.pending[covered:]...)
+}
+
 func (c change) end() int64 { return c.off + int64(len(c.data)) }
 
 func (c change) apply(image []byte) []byte {
