@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -19,6 +21,9 @@ import (
 	"github.com/oncekit/once/internal/httpresult"
 	"github.com/oncekit/once/queue"
 )
+
+// defaultProbe is how long a service that refuses us is left alone.
+const defaultProbe = time.Minute
 
 // maxAnswer is how much of an answer is read, in bytes, so that its connection can be used again.
 const maxAnswer = 64 << 10
@@ -37,9 +42,11 @@ type HTTPConfig struct {
 	Transport http.RoundTripper
 	// RetryCap bounds what Retry-After can ask for. Default 5 min.
 	RetryCap time.Duration
-	// PauseFor is the wait after 401 and 403: the service refuses us, not the callback.
-	// Default 5 min.
-	PauseFor time.Duration
+	// Probe is how long after 401 and 403 one callback is tried, to see whether the service still
+	// refuses us. Default 1 min.
+	Probe time.Duration
+	// Logger is told when the service begins and ends to refuse us. Default: discards.
+	Logger *slog.Logger
 }
 
 // HTTPHandler is a Handler that hands callbacks to a service in any language. It POSTs the body as
@@ -48,10 +55,12 @@ type HTTPConfig struct {
 // where a header needs it), Once-Attempt and traceparent.
 //
 // 2xx is done. 408, 409, 425, 429 and 5xx but 501 are tried again, after Retry-After if there is
-// one; so are 401 and 403, after a long wait and without using up the tries: it is not the callback
-// that is refused. Redirects, which are not followed, and everything else are permanent. A request
+// one. 401 and 403 pause the handler, since it is not the callback that is refused: no tries are
+// used up, and one callback is tried after each HTTPConfig.Probe until the service takes it or
+// turns it down. Redirects, which are not followed, and everything else are permanent. A request
 // that broke off after it was sent is unknown.
 type HTTPHandler struct {
+	gate   queue.Gate
 	cfg    HTTPConfig
 	client *http.Client
 	drop   map[string]bool
@@ -60,6 +69,7 @@ type HTTPHandler struct {
 var (
 	_ Handler  = (*HTTPHandler)(nil)
 	_ workOnly = (*HTTPHandler)(nil)
+	_ pauser   = (*HTTPHandler)(nil)
 )
 
 // NewHTTPHandler returns an HTTPHandler. It does no I/O; it refuses a URL that can't be used.
@@ -72,7 +82,10 @@ func NewHTTPHandler(cfg HTTPConfig) (*HTTPHandler, error) {
 		return nil, errors.New("make HTTP handler: the URL is not http://HOST or https://HOST")
 	}
 	setDefault(&cfg.RetryCap, defaultRetryCap)
-	setDefault(&cfg.PauseFor, defaultRetryCap)
+	setDefault(&cfg.Probe, defaultProbe)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
 	if cfg.Transport == nil {
 		cfg.Transport = &http.Transport{
 			Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 64, MaxIdleConns: 64,
@@ -104,13 +117,51 @@ func notForwarded() []string {
 	}
 }
 
-// Work hands the callback over and waits for the answer.
+// Work hands the callback over and waits for the answer. While the service refuses us it does
+// nothing but for the probes.
 func (h *HTTPHandler) Work(ctx context.Context, c Callback) (any, error) {
+	probe, err := h.gate.Begin()
+	if err != nil {
+		return nil, mark(refused, pausedWait, err)
+	}
+	v, reason := queue.Unsaid, ""
+	defer func() { h.end(probe, v, reason) }() // also if the Transport panics
+	if err = h.post(ctx, c); err == nil {
+		v = queue.Admitted
+		return nil, nil
+	}
+	switch failureOf(err).kind {
+	case refused:
+		v, reason = queue.Refused, err.Error()
+	case permanent: // it got past the login
+		v = queue.Admitted
+	}
+	return nil, err
+}
+
+// end takes what a try said of the service, and logs that a pause began or ended.
+func (h *HTTPHandler) end(probe bool, v queue.Verdict, reason string) {
+	switch began, ended := h.gate.End(probe, v, reason, h.cfg.Probe); {
+	case began:
+		h.cfg.Logger.Error("service paused", "reason", reason, "probe_every", h.cfg.Probe)
+	case ended:
+		h.cfg.Logger.Info("service resumed")
+	}
+}
+
+// Paused returns why the service is left alone; false: it isn't.
+func (h *HTTPHandler) Paused() (queue.PauseStatus, bool) { return h.gate.Paused() }
+
+func (h *HTTPHandler) limit() int { return h.gate.Limit(math.MaxInt) } // but for Concurrency
+
+func (h *HTTPHandler) changed() <-chan struct{} { return h.gate.Changed() }
+
+func (h *HTTPHandler) post(ctx context.Context, c Callback) error {
 	var sent atomic.Bool
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
 	req, err := h.request(httptrace.WithClientTrace(ctx, trace), c)
 	if err != nil {
-		return nil, Permanent(err)
+		return Permanent(err)
 	}
 	res, err := h.client.Do(req)
 	if err != nil {
@@ -120,13 +171,13 @@ func (h *HTTPHandler) Work(ctx context.Context, c Callback) (any, error) {
 		}
 		err = fmt.Errorf("post callback: %w", err)
 		if sent.Load() {
-			return nil, Unknown(err)
+			return Unknown(err)
 		}
-		return nil, RetryAfter(0, err) // it never left
+		return RetryAfter(0, err) // it never left
 	}
 	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer)
 	_ = res.Body.Close()
-	return nil, h.judge(res)
+	return h.judge(res)
 }
 
 // Commit does nothing.
@@ -149,7 +200,7 @@ func (h *HTTPHandler) judge(res *http.Response) error {
 	case httpresult.Transient:
 		return RetryAfter(httpresult.RetryAfter(res.Header, time.Now(), h.cfg.RetryCap), err)
 	case httpresult.Pause:
-		return mark(refused, h.cfg.PauseFor, err)
+		return mark(refused, pausedWait, err)
 	}
 	return Permanent(err)
 }

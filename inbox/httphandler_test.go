@@ -2,13 +2,16 @@ package inbox_test
 
 import (
 	"bufio"
+	"bytes"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oncekit/once/inbox"
@@ -89,20 +92,18 @@ func TestHTTPHandler_FollowsTheTable(t *testing.T) {
 		w.WriteHeader(int(status.Load()))
 	}))
 	defer srv.Close()
-	cfg := httpHandler(t, inbox.HTTPConfig{
-		URL: srv.URL, PauseFor: time.Hour, RetryCap: time.Minute,
-	})
 	for code, want := range map[int]struct {
 		state queue.State
 		wait  time.Duration // 0: any backoff
 	}{
 		200: {queue.Done, 0}, 204: {queue.Done, 0}, 302: {queue.Dead, 0}, 307: {queue.Dead, 0},
-		400: {queue.Dead, 0}, 401: {queue.Pending, time.Hour}, 403: {queue.Pending, time.Hour},
+		400: {queue.Dead, 0}, 401: {queue.Pending, time.Second}, 403: {queue.Pending, time.Second},
 		404: {queue.Dead, 0}, 409: {queue.Pending, 0}, 429: {queue.Pending, 7 * time.Second},
 		500: {queue.Pending, 0}, 501: {queue.Dead, 0}, 503: {queue.Pending, time.Minute},
 	} {
 		status.Store(int64(code))
 		hits.Store(0)
+		cfg := httpHandler(t, inbox.HTTPConfig{URL: srv.URL, RetryCap: time.Minute})
 		s := inbox.Attempt(t.Context(), cfg, row(1))
 		if refused := code == 401 || code == 403; s.NotTried != refused {
 			t.Errorf("%d: not tried: %v", code, s.NotTried)
@@ -118,11 +119,75 @@ func TestD12_ARefusalOfUsDoesNotUseUpTheTriesOfACallback(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	defer srv.Close()
-	cfg := httpHandler(t, inbox.HTTPConfig{URL: srv.URL, PauseFor: time.Minute})
+	cfg := httpHandler(t, inbox.HTTPConfig{URL: srv.URL})
 	cfg.Retry.Attempts = 3
 	s := inbox.Attempt(t.Context(), cfg, row(3))
-	if s.State != queue.Pending || !s.NotTried || s.RetryIn != time.Minute || s.Error == "" {
+	if s.State != queue.Pending || !s.NotTried || s.RetryIn <= 0 || s.Error == "" {
 		t.Errorf("the last try, refused: %+v", s)
+	}
+}
+
+// answers is a Transport that answers with its status and counts, without a network.
+type answers struct{ status, sent int }
+
+func (a *answers) RoundTrip(*http.Request) (*http.Response, error) {
+	a.sent++
+	if a.status == 0 {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return &http.Response{StatusCode: a.status, Body: http.NoBody}, nil
+}
+
+func TestD12_AServiceThatRefusesUsIsProbedUntilItDoesNot(t *testing.T) {
+	for _, last := range []int{204, 404} { // what is turned down got past the login as well
+		synctest.Test(t, func(t *testing.T) {
+			service, log := &answers{status: 401}, &bytes.Buffer{}
+			h, err := inbox.NewHTTPHandler(inbox.HTTPConfig{URL: "http://service", Probe: time.Hour,
+				Transport: service, Logger: slog.New(slog.NewTextHandler(log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := inbox.HandlerConfig{Handler: h, Concurrency: 8}
+			w := inbox.NewWorker("http/pay", cfg)
+			check := func(when string, limit, sent int) {
+				t.Helper()
+				if got := min(w.Limit(), 8); got != limit || service.sent != sent {
+					t.Errorf("%s: %d may be in hand after %d requests, want %d after %d", when, got,
+						service.sent, limit, sent)
+				}
+			}
+			check("at the start", 8, 0)
+			w.Attempt(t.Context(), row(1))
+			<-w.Changed
+			check("refused", 0, 1)
+			if s := w.Attempt(t.Context(), row(1)); !s.NotTried ||
+				s.Error != "paused: service answered 401 Unauthorized" {
+				t.Errorf("while it is paused: %+v", s)
+			}
+			for i, status := range []int{403, 503, 0} { // none says that it takes us again
+				<-w.Changed // the probe is due
+				service.status = status
+				check("probed", 1, 1+i)
+				w.Attempt(t.Context(), row(1))
+				<-w.Changed
+				check("after a probe", 0, 2+i)
+			}
+			p, paused := h.Paused()
+			if !paused || time.Since(p.Since) != 3*time.Hour ||
+				p.Reason != "service answered 403 Forbidden" {
+				t.Errorf("paused %v: %+v", paused, p)
+			}
+			<-w.Changed
+			service.status = last
+			w.Attempt(t.Context(), row(1))
+			check("taken again", 8, 5)
+			text := log.String()
+			if strings.Count(text, `level=ERROR msg="service paused"`) != 1 ||
+				strings.Count(text, `level=INFO msg="service resumed"`) != 1 ||
+				strings.Count(text, "\n") != 2 {
+				t.Errorf("want one line for the begin and one for the end:\n%s", text)
+			}
+		})
 	}
 }
 

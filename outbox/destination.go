@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/oncekit/once/queue"
 )
 
 // Message is an effect as a sender sees it.
@@ -110,7 +112,7 @@ type Destination struct {
 	// Log for pauses and for senders that panic. Default: discarded.
 	Log *slog.Logger
 
-	gate gate
+	gate queue.Gate
 }
 
 // Retry is a policy of repeated tries.

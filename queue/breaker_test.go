@@ -121,16 +121,16 @@ func TestRowsThatUseUpTheirTriesBreakTheLane(t *testing.T) {
 func TestAClosedGateTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFake(10, "work")
-		var open atomic.Bool
+		var limit atomic.Int64
 		changed := make(chan struct{}, 1)
 		begun := time.Now()
-		stop := running(t, s, Worker{Attempt: finished, Open: open.Load, Changed: changed},
-			Config{Poll: time.Hour})
+		stop := running(t, s, Worker{Attempt: finished, Changed: changed,
+			Limit: func() int { return int(limit.Load()) }}, Config{Poll: time.Hour})
 		time.Sleep(10 * time.Minute)
 		if n := len(s.times("lease work", begun)); n != 0 {
 			t.Errorf("%d leases behind a closed gate", n)
 		}
-		open.Store(true)
+		limit.Store(16)
 		changed <- struct{}{}
 		synctest.Wait()
 		if n := s.count(Done); n != 10 {

@@ -19,9 +19,10 @@ type Worker struct {
 	// CommitFailed says what becomes of a row whose settlement's Commit failed, or whose Attempt
 	// panicked. Nil: another try after a second.
 	CommitFailed func(Row, error) Settlement
-	// Open reports whether rows may be taken now; nil: always. Changed is signalled when that may
+	// Limit is how many rows may be in hand now, if that is less than Concurrency: 0 takes none, 1
+	// lets one be tried while the others wait. Nil: Concurrency. Changed is signalled when it may
 	// have changed.
-	Open    func() bool
+	Limit   func() int
 	Changed <-chan struct{}
 	// Concurrency is the number of tries at the same moment. Default 16.
 	Concurrency int

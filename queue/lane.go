@@ -81,7 +81,7 @@ func (l *lane) take(ctx, hard context.Context, tries *sync.WaitGroup) {
 	bell, storeFailures := l.d.bell(l.w.Lane), 0
 	for ctx.Err() == nil {
 		free, probing := l.room()
-		if free <= 0 || l.w.Open != nil && !l.w.Open() {
+		if free <= 0 {
 			l.wait(ctx, bell, l.d.cfg.Poll)
 			continue
 		}
@@ -145,6 +145,10 @@ func (l *lane) onlyFresh() bool {
 
 // room returns how many rows may be taken, and the pause before it while every try fails.
 func (l *lane) room() (free int, probing time.Duration) {
+	limit := l.w.Concurrency
+	if l.w.Limit != nil {
+		limit = min(limit, l.w.Limit())
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.failing) >= brokenAfter {
@@ -152,9 +156,9 @@ func (l *lane) room() (free int, probing time.Duration) {
 		if !l.costly {
 			pace.Cap = min(pace.Cap, freshPace)
 		}
-		return max(1-len(l.inHand), 0), pace.Jitter(l.probes + 1)
+		return max(min(limit, 1)-len(l.inHand), 0), pace.Jitter(l.probes + 1)
 	}
-	return max(l.w.Concurrency-len(l.inHand), 0), 0
+	return max(limit-len(l.inHand), 0), 0
 }
 
 // start begins a try whose lease ends at until by the local clock.

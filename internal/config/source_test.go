@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/inbox"
@@ -107,12 +108,13 @@ func TestRoute_AFlowsEventsGoToTheirTask(t *testing.T) {
 
 func TestRoute_AHandlerTakesItsEventsInOrder(t *testing.T) {
 	src := strings.Replace(minimalSource, "{flow: f}",
-		`{http: "http://127.0.0.1:1/x", timeout: 3s, on_unknown: hold, on_dead: continue}`, 1)
+		`{http: "http://127.0.0.1:1/x", probe: 5s, on_unknown: hold, on_dead: continue}`, 1)
 	src += "    order_by: \"body.?agg\"\n    events: [made, paid]\n"
 	c := mustParse(t, src, Env{})
 	s, h := c.Sources[0], c.SourceSettings[0].Handler
-	if h.Lane != "http/rcs" || h.HTTP.URL != "http://127.0.0.1:1/x" || !h.Policy.HoldUnknown ||
-		h.Policy.Block || !slices.Equal(h.Events, []string{"made", "paid"}) {
+	if h.Lane != "http/rcs" || h.HTTP.URL != "http://127.0.0.1:1/x" || h.Probe != 5*time.Second ||
+		!h.Policy.HoldUnknown || h.Policy.Block ||
+		!slices.Equal(h.Events, []string{"made", "paid"}) {
 		t.Errorf("handler: %+v", h)
 	}
 	for _, tt := range []struct {

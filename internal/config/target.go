@@ -20,6 +20,8 @@ type Handler struct {
 	Name string
 	// HTTP is the service that is handed the callback; nil: a handler in Go.
 	HTTP *HTTPConfig
+	// Probe is how long after a refusal (401, 403) of the service one callback is tried again.
+	Probe time.Duration
 	// Events that are handed over; nil: all of them.
 	Events []string
 	Policy Policy
@@ -143,6 +145,7 @@ func (r *reader) toHandler(kind string, to *object, order *expr.Program, events 
 	h := &Handler{}
 	if kind == "http" {
 		h.Lane, h.HTTP = "http/"+s.Name, r.calledURL(to)
+		h.Probe = to.duration("probe", defaultProbe)
 	} else if n := to.textNode("handler", "the name of a handler"); n != nil &&
 		r.checkName(n, "handler") {
 		to.out.put("handler", nodeOut(n))

@@ -23,6 +23,7 @@ const (
 	nameConflicts   = "once_resource_conflicts_total"
 	namePaused      = "once_destination_paused"
 	nameOpen        = "once_destination_open"
+	nameSourcePause = "once_source_paused"
 	nameDropped     = "once_rejected_dropped_total"
 	nameReady       = "once_store_ready"
 	nameBuild       = "once_build_info"
@@ -54,6 +55,8 @@ func Families() []Family {
 			"1 while the destination is paused because it refuses us."},
 		{nameOpen, "gauge", []string{"destination"},
 			"1 while effects are sent; 0: no connection, or paused."},
+		{nameSourcePause, "gauge", []string{"source"},
+			"1 while callbacks wait because the service that they are handed to refuses us."},
 		{nameDropped, "counter", []string{"source"},
 			"Refused messages that were not kept for the operator."},
 		{nameReady, "gauge", nil,

@@ -13,18 +13,19 @@ import (
 // countsTimeout bounds the reading of the kept counters, which are in memory.
 const countsTimeout = 5 * time.Second
 
-// kept shows what is read at a scrape: the counters that the store keeps, and which destinations
-// are open.
+// kept shows what is read at a scrape: the counters that the store keeps, which destinations are
+// open, and which sources are paused.
 type kept struct {
-	counts                          func(context.Context) (queue.Counts, error)
-	isOpen                          func() map[string]bool
-	log                             *slog.Logger
-	callbacks, effects, tasks, open *prometheus.Desc
+	counts                                  func(context.Context) (queue.Counts, error)
+	isOpen, isPaused                        func() map[string]bool
+	log                                     *slog.Logger
+	callbacks, effects, tasks, open, paused *prometheus.Desc
 }
 
 func newKept(cfg Config, log *slog.Logger) *kept {
 	return &kept{
-		counts: cfg.Counts, isOpen: cfg.Open, log: log, open: desc(nameOpen),
+		counts: cfg.Counts, isOpen: cfg.Open, isPaused: cfg.Paused, log: log,
+		open: desc(nameOpen), paused: desc(nameSourcePause),
 		callbacks: desc(nameCallbacks), effects: desc(nameEffects), tasks: desc(nameTasks),
 	}
 }
@@ -40,14 +41,20 @@ func (k *kept) Describe(out chan<- *prometheus.Desc) {
 	out <- k.effects
 	out <- k.tasks
 	out <- k.open
+	out <- k.paused
 }
 
 // Collect implements prometheus.Collector. Without an answer of the store the gauges are missing:
 // an old number would look like a fact.
 func (k *kept) Collect(out chan<- prometheus.Metric) {
-	if k.isOpen != nil {
-		for name, open := range k.isOpen() {
-			out <- gauge(k.open, int64(oneIf(open)), name)
+	for d, ask := range map[*prometheus.Desc]func() map[string]bool{
+		k.open: k.isOpen, k.paused: k.isPaused,
+	} {
+		if ask == nil {
+			continue
+		}
+		for name, is := range ask() {
+			out <- gauge(d, int64(oneIf(is)), name)
 		}
 	}
 	if k.counts == nil {

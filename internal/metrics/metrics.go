@@ -28,6 +28,8 @@ type Config struct {
 	Counts func(context.Context) (queue.Counts, error)
 	// Open says which destinations effects are sent to, once a scrape. Default: there are none.
 	Open func() map[string]bool
+	// Paused says of which sources the service refuses us, once a scrape. Default: there are none.
+	Paused func() map[string]bool
 	// Version of the program. Default "unknown".
 	Version string
 	// Logger gets failed scrapes. Default: discards.

@@ -194,7 +194,8 @@ func TestTheTableIsCompleteInCodeAndDocumentation(t *testing.T) {
 				{Kind: queue.Effect, Source: "d"}: 1},
 			Tasks: map[queue.TaskCount]int64{{Flow: "f", State: "s"}: 1},
 		}, nil
-	}, Open: func() map[string]bool { return map[string]bool{"d": true, "away": false} }})
+	}, Open: func() map[string]bool { return map[string]bool{"d": true, "away": false} },
+		Paused: func() map[string]bool { return map[string]bool{"s": true, "well": false} }})
 	m.Receipt("s", queue.Accepted, 0)
 	m.RejectedDropped("s")
 	m.DestinationPaused("d", false)
@@ -203,7 +204,8 @@ func TestTheTableIsCompleteInCodeAndDocumentation(t *testing.T) {
 	shown := map[string]string{}
 	lines := scrape(t, m)
 	for _, want := range []string{`once_destination_open{destination="d"} 1`,
-		`once_destination_open{destination="away"} 0`} {
+		`once_destination_open{destination="away"} 0`, `once_source_paused{source="s"} 1`,
+		`once_source_paused{source="well"} 0`} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("no line %s", want)
 		}

@@ -24,7 +24,7 @@ func (s *Server) build() (err error) {
 		return err
 	}
 	s.metrics, err = metrics.New(metrics.Config{Counts: s.store.Counts, Open: s.isOpen,
-		Version: s.opts.Version, Logger: s.log})
+		Paused: s.isPaused, Version: s.opts.Version, Logger: s.log})
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (s *Server) effectWorker(d *outbox.Destination) queue.Worker {
 			}
 			return set
 		},
-		Open: d.Open, Changed: d.Changed(), Concurrency: d.Concurrency,
+		Limit: d.Limit, Changed: d.Changed(), Concurrency: d.Concurrency,
 		Lease: d.Timeout + leaseMargin, HoldLost: d.HoldUnknown, Block: d.Block,
 		Backoff: queue.Backoff{Base: d.Retry.Base, Cap: d.Retry.Cap},
 	}

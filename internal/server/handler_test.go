@@ -274,7 +274,6 @@ sources:
 		{200, "done", ""}, {400, "dead", "permanent"}, {404, "dead", "permanent"},
 		{410, "dead", "permanent"}, {501, "dead", "permanent"}, {302, "dead", "permanent"},
 		{408, "dead", "transient"}, {409, "dead", "transient"}, {500, "dead", "transient"},
-		{401, "pending", ""}, {403, "pending", ""},
 	} {
 		id := strconv.Itoa(c.status)
 		sink.Otherwise(testserver.Answer{Status: c.status,
@@ -291,6 +290,60 @@ sources:
 		if r.URI != "/" {
 			t.Errorf("a redirect was followed to %s", r.URI)
 		}
+	}
+}
+
+func TestD12_AServiceThatRefusesUsPausesItsSourceAndNoOther(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			t.Parallel()
+			sink, other := testserver.NewHTTPSink(t), testserver.NewHTTPSink(t)
+			sink.Otherwise(testserver.Answer{Status: status})
+			s := serve(t, t.TempDir(), `
+sources:
+  pay: {key: ["body.id"], to: {http: "`+sink.URL()+`", probe: 100ms, retry: {attempts: 1}}}
+  rest: {key: ["body.id"], to: {http: "`+other.URL()+`"}}
+`)
+			if m := s.get("/metrics", nil).body; !strings.Contains(m,
+				`once_source_paused{source="pay"} 0`) {
+				t.Error("the source is not shown from the start")
+			}
+			const all = 40 // more than are tried at once
+			for i := range all {
+				s.post(200, "pay", payment(strconv.Itoa(i), ""))
+			}
+			testserver.Until(t, patience, "the source is paused", func() bool {
+				return s.metric(`once_source_paused{source="pay"}`) == "1"
+			})
+			sink.Await(t, len(sink.Requests())+2, patience) // one is tried now and then
+			s.post(200, "rest", payment("1", ""))
+			s.awaitCallback("source=rest", "done")
+
+			sink.Otherwise(testserver.Answer{})
+			testserver.Until(t, patience, "all are done", func() bool {
+				return s.metric(`once_callbacks{source="pay",state="done"}`) == strconv.Itoa(all)
+			})
+			for _, c := range s.callbacks("source=pay") {
+				if c.Attempt != 1 {
+					t.Errorf("%s: %d attempts, want 1: a refusal of us is none", c.Key, c.Attempt)
+				}
+			}
+			// Those that were refused, and none that was taken in the pause only to be given back.
+			refused := strconv.Itoa(len(sink.Requests()) - all)
+			if n := s.metric(`once_attempts_total{result="not_tried",source="pay"}`); n != refused {
+				t.Errorf("%s tries were taken back, want the %s that were refused", n, refused)
+			}
+			if m := s.metric(`once_source_paused{source="pay"}`); m != "0" {
+				t.Error("the source is still shown as paused")
+			}
+			for _, line := range []string{`level=ERROR msg="service paused" source=pay reason=`,
+				`level=INFO msg="service resumed" source=pay`} {
+				if n := strings.Count(s.log.String(), line); n != 1 {
+					t.Errorf("%d lines %s in the log, want 1", n, line)
+				}
+			}
+		})
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/config"
@@ -75,7 +74,7 @@ func (s *Server) handlerConfig(source string, h *config.Handler) (inbox.HandlerC
 
 func (s *Server) handler(source string, h *config.Handler) (inbox.Handler, error) {
 	if h.HTTP != nil {
-		handler, err := s.httpHandler(h)
+		handler, err := s.httpHandler(source, h)
 		if err != nil {
 			return nil, fmt.Errorf("source %s: %w", source, err)
 		}
@@ -84,15 +83,11 @@ func (s *Server) handler(source string, h *config.Handler) (inbox.Handler, error
 	return s.opts.Handlers[h.Name], nil // it is there: Lacks says nothing
 }
 
-// longestPause is how long a callback waits for a service that refuses us (401, 403), unless even
-// its longest wait between tries is shorter.
-const longestPause = 5 * time.Minute
-
 // httpHandler hands callbacks to a service in any language.
-func (s *Server) httpHandler(h *config.Handler) (*inbox.HTTPHandler, error) {
-	c, longest := h.HTTP, h.Policy.Retry.Cap
-	cfg := inbox.HTTPConfig{URL: c.URL, Header: http.Header{}, RetryCap: longest,
-		PauseFor: min(longestPause, longest)}
+func (s *Server) httpHandler(source string, h *config.Handler) (*inbox.HTTPHandler, error) {
+	c := h.HTTP
+	cfg := inbox.HTTPConfig{URL: c.URL, Header: http.Header{}, RetryCap: h.Policy.Retry.Cap,
+		Probe: h.Probe, Logger: s.log.With("source", source)}
 	for name, v := range c.Header {
 		cfg.Header.Set(name, v)
 	}
@@ -108,6 +103,7 @@ func (s *Server) httpHandler(h *config.Handler) (*inbox.HTTPHandler, error) {
 	handler, err := inbox.NewHTTPHandler(cfg)
 	if err == nil {
 		s.closers = append(s.closers, handler)
+		s.services[source] = handler
 	}
 	return handler, err
 }

@@ -48,11 +48,13 @@ type Server struct {
 	// sources by name.
 	sources      map[string]*inbox.Source
 	destinations []*outbox.Destination
-	metrics      *metrics.Metrics
-	dispatcher   *queue.Dispatcher
-	closers      []io.Closer // closed at the end
-	senders      listener
-	admin        listener
+	// services that callbacks are handed to, by source.
+	services   map[string]*inbox.HTTPHandler
+	metrics    *metrics.Metrics
+	dispatcher *queue.Dispatcher
+	closers    []io.Closer // closed at the end
+	senders    listener
+	admin      listener
 }
 
 // Open opens the store, compares it with the configuration, and listens. Nothing is served before
@@ -61,7 +63,8 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{opts: o, cfg: o.Config, log: o.Logger, sources: map[string]*inbox.Source{}}
+	s := &Server{opts: o, cfg: o.Config, log: o.Logger, sources: map[string]*inbox.Source{},
+		services: map[string]*inbox.HTTPHandler{}}
 	for _, src := range s.cfg.Sources {
 		s.sources[src.Name] = src
 	}

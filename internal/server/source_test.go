@@ -93,7 +93,7 @@ func TestAMigrationOfWhatThereIsNotIsToldAtTheStart(t *testing.T) {
 	}
 }
 
-func TestACallbackOfAServiceThatRefusesUsWaitsNoLongerThanItsLongestWait(t *testing.T) {
+func TestACallbackThatAServiceSendsAwayWaitsNoLongerThanTheFileSays(t *testing.T) {
 	t.Parallel()
 	service := testserver.NewHTTPSink(t)
 	service.Script(testserver.Answer{Status: 401}, testserver.Answer{Status: 503,
@@ -102,7 +102,7 @@ func TestACallbackOfAServiceThatRefusesUsWaitsNoLongerThanItsLongestWait(t *test
 sources:
   pay:
     key: ["body.id"]
-    to: {http: "`+service.URL()+`", retry: {base: 10ms, cap: 20ms}}
+    to: {http: "`+service.URL()+`", probe: 10ms, retry: {base: 10ms, cap: 20ms}}
 `)
 	s.post(200, "pay", `{"id":"1"}`)
 	s.awaitCallback("key=1", "done")

@@ -11,6 +11,15 @@ func (s *Server) isOpen() map[string]bool {
 	return out
 }
 
+// isPaused tells the metrics of which sources the service refuses us.
+func (s *Server) isPaused() map[string]bool {
+	out := make(map[string]bool, len(s.services))
+	for source, h := range s.services {
+		_, out[source] = h.Paused()
+	}
+	return out
+}
+
 // status tells the operator how the destinations stand.
 func (s *Server) status() []api.Destination {
 	out := make([]api.Destination, len(s.destinations))
