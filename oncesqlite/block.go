@@ -16,9 +16,13 @@ type posting struct {
 	rows []byte // see appendRows
 }
 
-// blockBytes is the length at which a block ends: SQLite keeps about 1,000 bytes of one in its
-// place in the table.
-const blockBytes = 900
+const (
+	// blockBytes is about the length at which a block ends: SQLite keeps about 1,000 bytes of one
+	// in its place in the table.
+	blockBytes = 900
+	// postingBytes is about what a posting takes beside its rows.
+	postingBytes = 10
+)
 
 // postingsOf makes postings of sorted entries.
 func postingsOf(entries []entry) []posting {
@@ -45,8 +49,8 @@ func blocksOf(list []posting) []block {
 	var out []block
 	for len(list) > 0 {
 		n, size := 1, len(list[0].rows)
-		for n < len(list) && size+len(list[n].rows)+2*binary.MaxVarintLen64 <= blockBytes {
-			size += len(list[n].rows) + 2*binary.MaxVarintLen64
+		for n < len(list) && size+len(list[n].rows)+postingBytes <= blockBytes {
+			size += len(list[n].rows) + postingBytes
 			n++
 		}
 		out = append(out, block{list[0].term, encodeBlock(list[:n])})
