@@ -64,3 +64,42 @@ flows: {f: {task: "body.task", initial: a, final: [z], events: {go: {from: [a], 
 	write(t, dir, "once.db", "this is no store, but some text that is in its place")
 	check("with a file that is no store", old, 0, "warning: not compared with the store: ")
 }
+
+// dangling has an effect that frees a resource and expires, on its seventh line.
+const dangling = `
+sources: {rcs: {key: ["body.id"], event: "body.kind", to: {flow: f}}}
+flows: {f: {task: "body.task", initial: a, final: [z], events: {go: {from: [a], to: z}}}}
+resources:
+  roadway:
+    on_release:
+      - {name: unlock, to: board, expires: 30m}
+      - {name: told, to: board}
+  lift:
+    free: at_once
+    on_release: [{name: unlock, to: board, expires: 30m}]
+destinations: {board: {log: {}}}
+`
+
+func TestAnEffectThatFreesAResourceAndExpiresIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, write(t, dir, "once.yaml", dangling))
+	status, out, errs := run("config", "check", file)
+	if status != 0 || !strings.Contains(out, " is right") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	const says = "an effect that expires is never acknowledged, so its resource stays `freeing`" +
+		" until a person acts; better no expires here, or free: at_once"
+	want := "warning: " + file + ":7:44: " + says + `
+     7 |       - {name: unlock, to: board, expires: 30m}
+       |                                            ^
+`
+	if errs != want {
+		t.Errorf("got\n%swant\n%s", errs, want)
+	}
+	p := serve(t, dir, "--config", "once.yaml")
+	if log := p.err.String(); strings.Count(log, "level=WARN msg=\"configuration: "+says) != 1 ||
+		!strings.Contains(log, "line=7 column=44") {
+		t.Errorf("the log lacks the warning:\n%s", log)
+	}
+}

@@ -107,6 +107,9 @@ func (a *app) check(f *settings) error {
 	if err != nil {
 		return err
 	}
+	for _, p := range cfg.Warnings {
+		a.warn("%s", p)
+	}
 	idle, err := server.Compare(context.Background(), cfg)
 	var refused *config.Error
 	if errors.As(err, &refused) {

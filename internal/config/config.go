@@ -39,6 +39,9 @@ type Config struct {
 	// Gateway is what the file says of the gateway; nil: nothing.
 	Gateway *Gateway
 	Migrate Migrate
+	// Warnings are what the file may say and its author will hardly mean, in the order of the
+	// places.
+	Warnings []Problem
 
 	plan      Plan
 	effective *out
@@ -116,7 +119,7 @@ func Parse(name string, src []byte, env Env) (*Config, error) {
 	if err := l.err(l.src); err != nil {
 		return nil, err
 	}
-	c.File = name
+	c.File, c.Warnings = name, located(l.warnings, l.src)
 	return c, nil
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +11,7 @@ import (
 // one go.
 const maxProblems = 20
 
-// Problem is one thing that is wrong in a file.
+// Problem is one thing that is wrong in a file, or that its author is warned of.
 type Problem struct {
 	// File as it was named by the caller, or the name of an environment variable.
 	File string
@@ -64,7 +65,9 @@ type problems struct {
 	file string
 	all  []Problem
 	more int
-	seen map[Problem]bool
+	// warnings don't keep a file from being served.
+	warnings []Problem
+	seen     map[Problem]bool
 }
 
 // place is a position in the file, counted from 1; the zero value is no position.
@@ -75,6 +78,11 @@ const maxCollected = 1000
 
 func (p *problems) add(at place, format string, args ...any) {
 	p.tell(Problem{File: p.file, Line: at.line, Column: at.col, Msg: fmt.Sprintf(format, args...)})
+}
+
+func (p *problems) warn(at place, format string, args ...any) {
+	p.warnings = append(p.warnings, Problem{File: p.file, Line: at.line, Column: at.col,
+		Msg: fmt.Sprintf(format, args...)})
 }
 
 func (p *problems) tell(q Problem) {
@@ -96,21 +104,22 @@ func (p *problems) err(src *source) error {
 	if len(p.all) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(p.all, func(a, b Problem) int {
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Column - b.Column
-	})
-	e := &Error{Problems: p.all, More: p.more}
+	e := &Error{Problems: located(p.all, src), More: p.more}
 	if extra := len(p.all) - maxProblems; extra > 0 {
-		e.Problems, e.More = p.all[:maxProblems], e.More+extra
+		e.Problems, e.More = e.Problems[:maxProblems], e.More+extra
 	}
-	for i := range e.Problems {
-		q := &e.Problems[i]
-		if q.Line > 0 {
+	return e
+}
+
+// located sorts problems by their places and gives them their snippets.
+func located(list []Problem, src *source) []Problem {
+	slices.SortStableFunc(list, func(a, b Problem) int {
+		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
+	})
+	for i := range list {
+		if q := &list[i]; q.Line > 0 {
 			q.Snippet = src.snippet(place{q.Line, q.Column})
 		}
 	}
-	return e
+	return list
 }

@@ -15,6 +15,9 @@ func (r *reader) resources(o *object) {
 		kind := flow.ResourceKind{Kind: key.text}
 		kind.OnRelease = r.effects(k, "on_release", varsRelease)
 		kind.AtOnce = k.choice("free", "acknowledged", "acknowledged", "at_once") == "at_once"
+		if !kind.AtOnce {
+			r.warnOfExpiry(k.n.member("on_release"))
+		}
 		k.close("the resource " + quote(key.text))
 		r.c.Kinds = append(r.c.Kinds, kind)
 		shown.put(key.text, k.out)
@@ -26,3 +29,16 @@ func (r *reader) resources(o *object) {
 
 // varsRelease are the variables of an effect of a release.
 const varsRelease = expr.Task | expr.Resource | expr.Effect
+
+// warnOfExpiry warns of effects that have to be acknowledged and are given up all the same.
+func (r *reader) warnOfExpiry(effects *node) {
+	if effects == nil || effects.kind != listKind {
+		return
+	}
+	for _, e := range effects.items {
+		if n := e.member("expires"); n != nil {
+			r.warn(n.at, "an effect that expires is never acknowledged, so its resource stays"+
+				" `freeing` until a person acts; better no expires here, or free: at_once")
+		}
+	}
+}

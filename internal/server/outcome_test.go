@@ -279,3 +279,30 @@ func TestExactNumbersInKeysAndABOMAreAccepted(t *testing.T) {
 		t.Errorf("%d callbacks have the key 9007199254740993, want 1", n)
 	}
 }
+
+func TestAResourceWhoseUnlockExpiredIsFreeWhenAPersonSaysThatItHappened(t *testing.T) {
+	t.Parallel()
+	s := serve(t, t.TempDir(), `
+sources: {rcs: {key: ["body.id"], event: "body.kind", to: {flow: transport}}}
+flows:
+  transport:
+    task: "body.task"
+    initial: a
+    final: [z]
+    events:
+      start: {from: [a], to: b, acquire: ["roadway/7"]}
+      end: {from: [b], to: z, release: all}
+resources: {roadway: {on_release: [{name: unlock, to: plant, expires: 50ms}]}}
+destinations: {plant: {http: {url: "http://127.0.0.1:1"}, retry: {base: 10ms, cap: 20ms}}}
+`)
+	s.post(200, "rcs", `{"id":"1","task":"A","kind":"start"}`)
+	s.post(200, "rcs", `{"id":"2","task":"A","kind":"end"}`)
+	unlock := s.awaitEffects("state=expired", 1)[0]
+	s.post(200, "rcs", `{"id":"3","task":"B","kind":"start"}`)
+	s.awaitCallback("key=3", "parked")
+	if owner, _ := s.resource("7"); owner != "A" {
+		t.Errorf("the roadway is %q's, want A's", owner)
+	}
+	s.change(200, "/api/v1/effects/"+unlock.ID+"/done", "")
+	s.awaitTask("B", "b")
+}

@@ -71,6 +71,9 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 	if lacks := Lacks(o.Config, o.Handlers); len(lacks) > 0 {
 		return nil, &config.Error{Problems: lacks}
 	}
+	for _, p := range s.cfg.Warnings {
+		s.log.Warn("configuration: "+p.Msg, "file", p.File, "line", p.Line, "column", p.Column)
+	}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
