@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 
@@ -68,9 +69,7 @@ func (a *app) serve(f *settings) error {
 	if err != nil {
 		return err
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	tune()
 	ctx, stop := signalContext()
 	defer stop()
 	log := logger(a.io.Err, cfg.Log)
@@ -81,6 +80,18 @@ func (a *app) serve(f *settings) error {
 	}
 	a.greet(cfg, s, f.file == "")
 	return s.Run(ctx)
+}
+
+// tune sets up the runtime, where its variables are not set.
+func tune() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	// A thread that waits for the disk to flush keeps its place among those that run, for up to
+	// the length of the flush. The one more makes up for it.
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
 }
 
 // signalContext ends at the first SIGTERM or SIGINT. A second one ends the process at once: what
