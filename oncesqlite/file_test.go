@@ -154,7 +154,8 @@ func TestFilesThatAreNotOursAreRefusedAndLeftAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			return b
-		}, "not a database"},
+		}, "the file is not a database: it holds something else, or its beginning is damaged; " +
+			"name another file, or put a backup in its place"},
 	} {
 		path := filepath.Join(t.TempDir(), "other.db")
 		before := c.make(path)
@@ -213,11 +214,37 @@ func TestCreateFalse(t *testing.T) {
 	}
 }
 
-func TestOpenWithoutPathOrFolderFails(t *testing.T) {
-	for _, path := range []string{"", filepath.Join(t.TempDir(), "none", "once.db")} {
-		if _, err := Open(t.Context(), Config{Path: path}); err == nil {
-			t.Errorf("path %q: no error", path)
+func TestAPathWhereNoStoreCanBeIsToldWithWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(at("file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"": "open store: no path is given",
+		at("none/once.db"): "open store " + at("none/once.db") + ": the folder " + at("none") +
+			" does not exist; create it, or name another path",
+		at("none/deep/once.db"): "open store " + at("none/deep/once.db") + ": the folder " +
+			at("none/deep") + " does not exist; create it, or name another path",
+		at("file/once.db"): "open store " + at("file/once.db") + ": " + at("file") +
+			" is a file and no folder; name another path",
+		at("file/deep/once.db"): "open store " + at("file/deep/once.db") + ": " +
+			at("file/deep") + " is below a file; name another path",
+		dir: "open store " + dir + ": this is a folder; name a file in it, such as " +
+			at("once.db"),
+	} {
+		if s, err := Open(t.Context(), Config{Path: path}); err == nil {
+			t.Errorf("path %q: opened, closed with %v", path, s.Close())
+		} else if err.Error() != want {
+			t.Errorf("path %q:\n got %v\nwant %s", path, err, want)
 		}
+	}
+	want := "read store " + dir + ": this is a folder; name a file in it, such as " + at("once.db")
+	if _, err := OpenReader(dir); err == nil || err.Error() != want {
+		t.Errorf("reader:\n got %v\nwant %s", err, want)
+	}
+	if _, err := os.Stat(dir + ".lock"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a lock file was left beside the folder: %v", err)
 	}
 }
 

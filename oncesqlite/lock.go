@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -36,7 +38,13 @@ type fileLock struct{ f *os.File }
 // maxOwnerText bounds what is read of another process's lock file, in bytes.
 const maxOwnerText = 256
 
+// lockSuffix is what the lock file's name has behind the store's.
+const lockSuffix = ".lock"
+
 func lockFile(path string) (*fileLock, error) {
+	if err := checkPlace(strings.TrimSuffix(path, lockSuffix)); err != nil {
+		return nil, err
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock file: %w", err)
@@ -62,6 +70,26 @@ func lockFile(path string) (*fileLock, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &fileLock{f: f}, nil
+}
+
+// checkPlace says why no store can be at a path, and what to do. What it can't tell is left to
+// whoever opens the file.
+func checkPlace(path string) error {
+	dir := filepath.Dir(path)
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the folder %s does not exist; create it, or name another path", dir)
+	case errors.Is(err, unix.ENOTDIR):
+		return fmt.Errorf("%s is below a file; name another path", dir)
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%s is a file and no folder; name another path", dir)
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("this is a folder; name a file in it, such as %s",
+			filepath.Join(path, "once.db"))
+	}
+	return nil
 }
 
 func ownerText(b []byte) string {
