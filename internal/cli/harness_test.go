@@ -71,29 +71,11 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// text is what a program writes, read while it writes.
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (x *text) Write(p []byte) (int, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.b.Write(p)
-}
-
-func (x *text) String() string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.b.String()
-}
-
 // process is a program that runs.
 type process struct {
 	t        *testing.T
 	cmd      *exec.Cmd
-	out, err *text
+	out, err *testserver.Text
 	ended    chan struct{} // closed when it is gone
 	url      string        // of senders
 	admin    string
@@ -103,8 +85,8 @@ type process struct {
 // that starts it waits for it as well.
 func start(t *testing.T, path, dir string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(path, args...), out: &text{}, err: &text{},
-		ended: make(chan struct{})}
+	p := &process{t: t, cmd: exec.Command(path, args...), ended: make(chan struct{}),
+		out: &testserver.Text{}, err: &testserver.Text{}}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, p.out, p.err
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)

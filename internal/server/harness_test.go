@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,31 +22,13 @@ import (
 // patience is how long a test waits for what has to happen.
 const patience = time.Minute
 
-// text is what a program writes, read while it writes.
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (x *text) Write(p []byte) (int, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.b.Write(p)
-}
-
-func (x *text) String() string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.b.String()
-}
-
 // service is a server that runs, and how to speak to it.
 type service struct {
 	t       *testing.T
 	url     string // of senders
 	admin   string
-	effects *text // lines of destinations of type log
-	log     *text
+	effects *testserver.Text // lines of destinations of type log
+	log     *testserver.Text
 	end     func() // drains; the second call does nothing
 	client  *http.Client
 }
@@ -66,7 +47,7 @@ func serve(t *testing.T, dir, yaml string, change ...func(*server.Options)) *ser
 	if err != nil {
 		t.Fatalf("load configuration: %v", err)
 	}
-	s := &service{t: t, effects: &text{}, log: &text{}}
+	s := &service{t: t, effects: &testserver.Text{}, log: &testserver.Text{}}
 	o := server.Options{Config: cfg, Effects: s.effects, Version: "test",
 		Logger: slog.New(slog.NewTextHandler(s.log, nil))}
 	for _, f := range change {
