@@ -14,7 +14,7 @@ const (
 	checkpointPages = 16000
 	// checkpointForce is the length from which the writer itself writes the rest back, so that
 	// the WAL starts anew: under a load without a pause there is always a rest.
-	checkpointForce = 96 << 10
+	checkpointForce = 64 << 10
 	// restartWait bounds the writer's wait for readers then; acknowledgements wait as long.
 	restartWait = 100 * time.Millisecond
 	// busyWait is the wait for a lock otherwise. Nobody but a program of somebody else has one.
