@@ -302,14 +302,16 @@ func TestD12_AServiceThatRefusesUsPausesItsSourceAndNoOther(t *testing.T) {
 			sink.Otherwise(testserver.Answer{Status: status})
 			s := serve(t, t.TempDir(), `
 sources:
-  pay: {key: ["body.id"], to: {http: "`+sink.URL()+`", probe: 100ms, retry: {attempts: 1}}}
+  pay:
+    key: ["body.id"]
+    to: {http: "`+sink.URL()+`", probe: 100ms, concurrency: 1, retry: {attempts: 1}}
   rest: {key: ["body.id"], to: {http: "`+other.URL()+`"}}
 `)
 			if m := s.get("/metrics", nil).body; !strings.Contains(m,
 				`once_source_paused{source="pay"} 0`) {
 				t.Error("the source is not shown from the start")
 			}
-			const all = 40 // more than are tried at once
+			const all = 20
 			for i := range all {
 				s.post(200, "pay", payment(strconv.Itoa(i), ""))
 			}
@@ -329,7 +331,7 @@ sources:
 					t.Errorf("%s: %d attempts, want 1: a refusal of us is none", c.Key, c.Attempt)
 				}
 			}
-			// Those that were refused, and none that was taken in the pause only to be given back.
+			// Those that were refused, and none that was taken only to be given back.
 			refused := strconv.Itoa(len(sink.Requests()) - all)
 			if n := s.metric(`once_attempts_total{result="not_tried",source="pay"}`); n != refused {
 				t.Errorf("%s tries were taken back, want the %s that were refused", n, refused)
