@@ -111,8 +111,8 @@ func (f *flusher) forgetDoubted() {
 	f.doubted = nil
 }
 
-// endDoubt makes sure after a flush that failed that nothing comes to stand on it: what the WAL holds
-// is written back, and the WAL starts anew.
+// endDoubt makes sure after a flush that failed that nothing comes to stand on it: what the WAL
+// holds is written back, and the WAL starts anew.
 func (s *Store) endDoubt() error {
 	if !s.flusher.failed.Load() {
 		return nil

@@ -30,7 +30,7 @@ type Config struct {
 	Logger *slog.Logger
 	// Readers is the number of connections that answer an operator's questions. Default 4.
 	Readers int
-	// CacheKiB is the page cache of the connection that writes, in KiB. Default 32768.
+	// CacheKiB is the page cache of the connection that writes, in KiB. Default 8192.
 	CacheKiB int
 	// CommitTimeout is how long a handler's Commit may take. Default 1s.
 	CommitTimeout time.Duration

@@ -67,7 +67,8 @@ type gatherFile struct {
 // walHeader is the length of the header of a WAL.
 const walHeader = 32
 
-// walOf returns the WAL of a connection in which a transaction has begun; nil if it is not gathered.
+// walOf returns the WAL of a connection in which a transaction has begun; nil if nobody gathers its
+// writes.
 func walOf(c *sqlite3.Conn) (*gatherFile, error) {
 	f, err := c.FileControl("main", sqlite3.FCNTL_JOURNAL_POINTER)
 	if err != nil {
