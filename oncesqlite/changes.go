@@ -174,48 +174,6 @@ func (t *txn) changeResource(r *queue.Resource) error {
 	return err
 }
 
-// wake makes parked rows due. They keep their entries in waits until they are settled, so that
-// nobody takes their turn.
-func (t *txn) wake(w queue.Wake, cause *stored) error {
-	if t.s.waiting == 0 {
-		return nil
-	}
-	query := "SELECT r.seq, r.lane, r.kind, r.source " +
-		"FROM waits AS w JOIN rows AS r ON r.seq = w.seq " +
-		"WHERE w.wait = ? AND r.phase = 4 AND w.seq <> ? ORDER BY w.seq"
-	except := int64(0)
-	if cause != nil {
-		except = cause.Seq
-	}
-	if w.First {
-		query += " LIMIT 1"
-	}
-	type parked struct {
-		seq, lane int64
-		kind      queue.Kind
-		source    string
-	}
-	var rows []parked
-	err := t.c.query(query, func(r *stmt) error {
-		rows = append(rows, parked{r.int(0), r.int(1), queue.Kind(r.int(2)), r.text(3)})
-		return nil
-	}, w.Wait, except)
-	if err != nil {
-		return err
-	}
-	for _, p := range rows {
-		err := t.c.exec("UPDATE rows SET phase = 0, next_at = NULL WHERE seq = ?", p.seq)
-		if err != nil {
-			return err
-		}
-		t.count(rowCounter(p.kind, p.source, queue.Parked), -1)
-		t.count(rowCounter(p.kind, p.source, queue.Pending), 1)
-		t.ring(p.lane)
-		t.woken = append(t.woken, p.seq)
-	}
-	return nil
-}
-
 func nullTime(us int64) any {
 	if us == 0 {
 		return nil

@@ -43,6 +43,9 @@ func (s *Store) housekeep(t *txn) error {
 		if err := t.fireTimers(); err != nil {
 			return err
 		}
+		if err := t.goOnWaking(); err != nil {
+			return err
+		}
 	}
 	for _, seq := range s.expired(t.now) {
 		err := t.backToDue(seq, true, "its lease ended before its worker said more")
@@ -105,6 +108,10 @@ func (t *txn) fireTimers() error {
 	return nil
 }
 
+// firstTimer is the time of the next timer. What is left of a wake has no time: it is due.
+const firstTimer = `SELECT CASE WHEN EXISTS (SELECT 1 FROM wakes) THEN 1
+	ELSE (SELECT min(next_at) FROM rows WHERE next_at IS NOT NULL) END`
+
 // loadTimers finds the time of the next timer.
 func (s *Store) loadTimers() {
 	if err := s.loadTimersErr(); err != nil {
@@ -114,6 +121,6 @@ func (s *Store) loadTimers() {
 }
 
 func (s *Store) loadTimersErr() (err error) {
-	s.nextTimer, err = s.w.int("SELECT min(next_at) FROM rows WHERE next_at IS NOT NULL")
+	s.nextTimer, err = s.w.int(firstTimer)
 	return err
 }

@@ -73,6 +73,15 @@ CREATE TABLE waits (
   PRIMARY KEY (wait, seq)
 ) STRICT, WITHOUT ROWID;
 
+-- Wakes that are not through: parked rows of the wait after one seq and up to another are left.
+CREATE TABLE wakes (
+  id    INTEGER PRIMARY KEY,               -- the least one goes on first
+  wait  TEXT NOT NULL UNIQUE,
+  after INTEGER NOT NULL,
+  upto  INTEGER NOT NULL,
+  cause INTEGER NOT NULL                   -- the row that is not woken, for it woke the others
+) STRICT;
+
 -- Arrivals after the first one; of very many the first and the last ones.
 CREATE TABLE receipts (
   seq         INTEGER NOT NULL,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/oncekit/once/queue"
@@ -17,6 +18,10 @@ func waitCases() []Case {
 			"ahead of later rows", run: wokenFirst},
 		{Name: "Wait/AllOrFirst", Promise: "a wake makes all rows of its wait due, or the " +
 			"earliest alone", run: allOrFirst},
+		{Name: "Wait/VeryMany", Promise: "a wake of very many rows makes all of them due, and no " +
+			"later row of their keys is worked before them", run: veryMany},
+		{Name: "Wait/VeryManyOverARestart", Promise: "a wake of very many rows reaches all of " +
+			"them though the process is killed or closed after it", run: veryManyOverRestart},
 		{Name: "Wait/AnyOfSeveral", Promise: "a row that waits for several things is woken by " +
 			"any of them, once", run: anyOfSeveral},
 		{Name: "Wait/LimitPassed", Promise: "a row that waited to its limit is due and says so, " +
@@ -151,6 +156,70 @@ func allOrFirst(k *kit) {
 	k.wake(wait, false)
 	k.wantNames("nobody", k.stepAll(done))
 	k.wantCounts()
+}
+
+// parkMany parks rows of three tasks in turn, and returns their names by task.
+func (k *kit) parkMany(n int, wait string) map[string][]string {
+	k.Helper()
+	byTask := map[string][]string{}
+	var rows []queue.Arrival
+	for i := range n {
+		name, task := fmt.Sprint("many", i), fmt.Sprint("T", i%3)
+		rows = append(rows, ofTask(name, task))
+		byTask[task] = append(byTask[task], name)
+	}
+	for part := range slices.Chunk(rows, 100) {
+		k.append(part...)
+	}
+	k.stepAll(always(park(wait)))
+	return byTask
+}
+
+func veryMany(k *kit) {
+	wait := queue.WaitTask(flow, "T0")
+	want := k.parkMany(1000, wait)
+	k.append(ofTask("mover", "T0"))
+	want["T0"] = append([]string{"mover"}, want["T0"]...)
+	for task := range want {
+		name := "later of " + task
+		k.append(ofTask(name, task))
+		want[task] = append(want[task], name)
+	}
+	got, worked := map[string][]string{}, 0
+	fn := func(_ queue.View, r queue.Row) (queue.Settlement, error) {
+		set := queue.Settlement{State: queue.Done}
+		if r.Key[0] == "mover" {
+			set.Wake = []queue.Wake{{Wait: wait}}
+		}
+		return set, nil
+	}
+	k.settled("all are worked", func() bool {
+		for _, r := range k.stepAll(fn) {
+			got[r.Task] = append(got[r.Task], r.Key[0])
+			worked++
+		}
+		return worked == 1000+1+len(want)
+	})
+	if !reflect.DeepEqual(got, want) {
+		k.Errorf("worked %v, want %v", got, want)
+	}
+	k.wantFirst(wait, "")
+	k.wantCounts()
+}
+
+func veryManyOverRestart(k *kit) {
+	wait := queue.WaitTask(flow, "T0")
+	for _, clean := range []bool{false, true} {
+		k.parkMany(1000, wait) // the second time the same rows, which are due
+		k.wake(wait, false)
+		k.reopen(clean)
+		k.settled("no row is parked any more", func() bool {
+			got, err := k.b.Counts(k.ctx)
+			parked := queue.RowCount{Kind: queue.Callback, Source: source, State: queue.Parked}
+			return err == nil && got.Rows[parked] == 0
+		})
+		k.wantCounts()
+	}
 }
 
 func anyOfSeveral(k *kit) {
