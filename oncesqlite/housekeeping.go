@@ -18,7 +18,7 @@ const (
 
 // untilHousekeeping returns how long the writer may sleep.
 func (s *Store) untilHousekeeping() time.Duration {
-	if s.damaged {
+	if s.damaged || s.present.gone.Load() {
 		return mendEvery
 	}
 	now := s.clock.now()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -426,4 +427,38 @@ func TestWhatLeavesItsWaitOtherwiseIsNotWoken(t *testing.T) {
 		t.Errorf("%d rows were worked, want %d", len(got), rows-2)
 	}
 	nothingLeft(t, s)
+}
+
+// What is due stays so while the file is missed.
+func TestAWakeGoesOnWhenTheFileIsBack(t *testing.T) {
+	c := &commits{}
+	var looks atomic.Int64
+	path := filepath.Join(t.TempDir(), "once.db")
+	s := openAt(t, Config{Path: path, Probe: c.probe, Now: func() time.Time {
+		looks.Add(1)
+		return time.Now()
+	}})
+	parkMany(t, s, 1000, "T")
+	held, release := c.hold(1)
+	defer release()
+	wakeMany(t, s)
+	<-held
+	move(t, path, path+".away")
+	before := looks.Load()
+	release()
+	until(t, "the file to be missed", s.present.gone.Load)
+	<-time.After(mendEvery)
+	if n := looks.Load() - before; n > 20 {
+		t.Errorf("the time was looked at %d times: the writer does not pause", n)
+	}
+	move(t, path+".away", path)
+	until(t, "all rows to be due", func() bool { return countPhase(t, s, phaseReady) == 1000 })
+	checkFile(t, s)
+}
+
+func move(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
 }
