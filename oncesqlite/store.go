@@ -129,7 +129,7 @@ type Store struct {
 	laneNames map[int64]string
 	laneKinds map[int64]int64 // kinds of rows that were put into a lane
 	nextSeq   int64
-	nextTimer int64             // earliest next_at; 0: none
+	nextTimer int64             // earliest next_at, or at once if a wake is left; 0: none
 	busy      map[lineKey]int64 // order keys in somebody's hands, and the row
 	working   map[int64]*lease
 	inLine    map[int64]int // rows in lines, by lane
