@@ -14,7 +14,7 @@ const (
 	maxPage = 1000
 	// maxLooks bounds the rows that one page may look at, maxProbes the segments of the search
 	// index: past either the page ends early and says where to go on.
-	maxLooks, maxProbes = 5000, 2000
+	maxLooks, maxProbes = 5000, 1500
 )
 
 // Rows returns a page of rows, latest first.
