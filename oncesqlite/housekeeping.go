@@ -63,14 +63,16 @@ func (s *Store) housekeep(t *txn) error {
 func (n *notes) oldest() int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.since
+	if len(n.order) == 0 {
+		return 0
+	}
+	return n.bySeq[n.order[0]].first[0].at
 }
 
 // due reports whether repeats have waited long enough, or are many.
 func (n *notes) due(now int64) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.order) > notesPerCommit || n.since != 0 && now-n.since >= notesDelay.Microseconds()
+	since := n.oldest()
+	return since != 0 && now-since >= notesDelay.Microseconds() || n.len() > maxNotes/2
 }
 
 // fireTimers makes rows due whose backoff ended or whose wait came to its limit.

@@ -14,11 +14,12 @@ const (
 	keptArrivals = 20
 	// maxNotes bounds the rows with repeats that are not written yet; past it a repeat is answered
 	// by the writer, which writes them.
-	maxNotes = 8192
-	// notesDelay is how long a repeat may wait until it is counted in the file.
-	notesDelay = 250 * time.Millisecond
+	maxNotes = 32768
+	// notesDelay is how long a repeat may wait until it is counted in the file: what comes of its
+	// row meanwhile is written with it.
+	notesDelay = time.Second
 	// notesPerCommit bounds the rows whose repeats are written in one transaction.
-	notesPerCommit = 512
+	notesPerCommit = 128
 )
 
 // note is what came in of one row's repeats since the last writing.
@@ -39,8 +40,7 @@ type arrivalNote struct {
 type notes struct {
 	mu    sync.Mutex
 	bySeq map[int64]*note
-	order []int64
-	since int64 // when the oldest came; 0: none
+	order []int64 // rows, by their first repeat
 }
 
 func (n *notes) add(seq, at int64, peer string) {
@@ -54,9 +54,6 @@ func (n *notes) add(seq, at int64, peer string) {
 		e = &note{seq: seq}
 		n.bySeq[seq] = e
 		n.order = append(n.order, seq)
-	}
-	if n.since == 0 {
-		n.since = at
 	}
 	e.count++
 	e.last = max(e.last, at)
@@ -104,10 +101,7 @@ func (n *notes) take(limit int) []*note {
 		out = append(out, n.bySeq[seq])
 		delete(n.bySeq, seq)
 	}
-	n.order = append(n.order[:0], n.order[limit:]...)
-	if len(n.order) == 0 {
-		n.since = 0
-	}
+	n.order = n.order[limit:]
 	return out
 }
 
@@ -118,18 +112,12 @@ func (n *notes) putBack(taken []*note) {
 	if n.bySeq == nil {
 		n.bySeq = map[int64]*note{}
 	}
+	order, again := make([]int64, 0, len(taken)+len(n.order)), map[int64]bool{}
 	for _, e := range taken {
-		since := e.last
-		if len(e.first) > 0 {
-			since = e.first[0].at
-		}
-		if n.since == 0 || since < n.since {
-			n.since = since
-		}
 		later := n.bySeq[e.seq]
 		n.bySeq[e.seq] = e
+		order, again[e.seq] = append(order, e.seq), true
 		if later == nil {
-			n.order = append(n.order, e.seq)
 			continue
 		}
 		e.count, e.last = e.count+later.count, max(e.last, later.last)
@@ -137,6 +125,12 @@ func (n *notes) putBack(taken []*note) {
 			e.keep(a)
 		}
 	}
+	for _, seq := range n.order {
+		if !again[seq] {
+			order = append(order, seq)
+		}
+	}
+	n.order = order
 }
 
 // flush writes what came in, up to limit rows.
