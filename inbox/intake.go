@@ -27,8 +27,17 @@ type intake struct {
 	msg      Message
 	reserved int64 // bytes of the memory for bodies
 	verified bool
+	read     reading
 	arrivals []queue.Arrival // made anew for each message: the store may hold on to it
 	scratch  []byte          // for the encoded request and for built-in replies
+}
+
+// reading is what a message says.
+type reading struct {
+	key         once.Key
+	fingerprint once.Fingerprint
+	event       string
+	route       Route
 }
 
 // verdict is what becomes of a message.
@@ -96,9 +105,14 @@ func (in *intake) judge(w http.ResponseWriter, r *http.Request) (v verdict) {
 	if reason := contentProblem(r.Header); reason != "" {
 		return in.refuse(r, invalid(reason))
 	}
-	if reason := in.build(r); reason != "" {
+	if reason := in.decode(); reason != "" {
 		return in.refuse(r, invalid(reason))
 	}
+	if rc := in.rc.recaller; rc != nil && rc.Recall(in.msg.identity, in.read.fingerprint,
+		in.msg.Peer) {
+		return verdict{outcome: queue.Duplicate}
+	}
+	in.build(r)
 	return in.append(r)
 }
 
@@ -112,9 +126,9 @@ func (in *intake) verify(r *http.Request) (verdict, bool) {
 	return verdict{}, true
 }
 
-// build makes the arrival of a message. It returns the reason if the message is invalid.
-func (in *intake) build(r *http.Request) (reason string) {
-	m, src := &in.msg, in.src
+// decode reads what a message says. It returns the reason if the message is invalid.
+func (in *intake) decode() (reason string) {
+	m, src, read := &in.msg, in.src, &in.read
 	if len(m.Raw) == 0 {
 		return "body is empty"
 	}
@@ -123,42 +137,41 @@ func (in *intake) build(r *http.Request) (reason string) {
 		return err.Error()
 	}
 	m.Body = body
-	key, err := src.Key(m)
-	if err != nil {
+	if read.key, err = src.Key(m); err != nil {
 		return err.Error()
 	}
-	if m.identity, err = once.Identify(src.scope, key); err != nil {
+	if m.identity, err = once.Identify(src.scope, read.key); err != nil {
 		return err.Error()
 	}
-	event := ""
 	if src.Event != nil {
-		if event, err = src.Event(m); err != nil {
+		if read.event, err = src.Event(m); err != nil {
 			return err.Error()
 		}
 	}
-	print, err := src.Fingerprint(m)
-	if err != nil {
+	if read.fingerprint, err = src.Fingerprint(m); err != nil {
 		return err.Error()
 	}
-	route, err := src.Route(m, event)
-	if err != nil {
+	if read.route, err = src.Route(m, read.event); err != nil {
 		return err.Error()
 	}
-	if reason := tooLong(event, &route); reason != "" {
-		return reason
-	}
+	return tooLong(read.event, &read.route)
+}
+
+// build makes the arrival of a message.
+func (in *intake) build(r *http.Request) {
+	m, src, read := &in.msg, in.src, &in.read
 	state := queue.Pending
-	if route.Unrouted {
+	if read.route.Unrouted {
 		state = queue.Unrouted
 	}
 	in.arrivals = []queue.Arrival{{
-		Identity: m.identity, Fingerprint: print, Kind: queue.Callback, Lane: route.Lane,
-		OrderKey: route.OrderKey, State: state, Source: src.Name, Event: event,
-		Flow: route.Flow, Task: route.Task, Key: key.Strings(), TraceParent: traceParent(r.Header),
-		Meta: in.meta(r), Body: m.Raw, Peer: m.Peer, Retention: src.Retention,
-		KeepBody: src.KeepBody, ReplaceDead: src.ReplaceDead,
+		Identity: m.identity, Fingerprint: read.fingerprint, Kind: queue.Callback,
+		Lane: read.route.Lane, OrderKey: read.route.OrderKey, State: state, Source: src.Name,
+		Event: read.event, Flow: read.route.Flow, Task: read.route.Task,
+		Key: read.key.Strings(), TraceParent: traceParent(r.Header), Meta: in.meta(r),
+		Body: m.Raw, Peer: m.Peer, Retention: src.Retention, KeepBody: src.KeepBody,
+		ReplaceDead: src.ReplaceDead,
 	}}
-	return ""
 }
 
 // tooLong refuses what nobody could name in a URL. It is bounded like the key.

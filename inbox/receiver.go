@@ -20,7 +20,7 @@ import (
 const MaxHeaderBytes = 64 << 10
 
 // Store is where a Receiver keeps callbacks. If it is a [queue.Rejecter] too, refused messages are
-// kept in its ring.
+// kept in its ring; if it is a [queue.Recaller], it is asked for repeats first.
 type Store interface {
 	queue.Appender
 }
@@ -72,6 +72,7 @@ type Config struct {
 // Safe for concurrent use.
 type Receiver struct {
 	store    Store
+	recaller queue.Recaller // nil: the store has no memory of its own
 	cfg      Config
 	log      *slog.Logger
 	byPath   map[string]*source
@@ -109,6 +110,7 @@ func New(store Store, sources []*Source, cfg Config) (*Receiver, error) {
 		jsonType: []string{"application/json"},
 		seconds1: []string{"1"},
 	}
+	rc.recaller, _ = store.(queue.Recaller)
 	rc.pool.New = func() any { return new(intake) }
 	rc.ring = newRing(store, cfg, rc.logs)
 	rc.unknown = &source{

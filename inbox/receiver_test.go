@@ -122,6 +122,39 @@ func TestI18_DuplicateIsAnsweredLikeTheFirst(t *testing.T) {
 	}
 }
 
+// rememberingStore is a memStore that answers repeats by itself.
+type rememberingStore struct {
+	*memStore
+	recalled int
+	peer     string
+}
+
+func (s *rememberingStore) Recall(id once.Identity, fp once.Fingerprint, peer string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first, known := s.rows[id]
+	if !known || first.Fingerprint != fp {
+		return false
+	}
+	s.recalled++
+	s.peer = peer
+	return true
+}
+
+func TestRepeatThatTheStoreRemembers_IsADuplicateWithoutAnAppend(t *testing.T) {
+	store := &rememberingStore{memStore: newMemStore()}
+	rc := newReceiver(t, store, inbox.Config{})
+	first, second := post(rc, "/in/rcs", finishFE), post(rc, "/in/rcs", finishFE)
+	other := post(rc, "/in/rcs", strings.Replace(finishFE, "{", "{ ", 1))
+	if first.Code != 200 || second.Code != 200 || first.Body.String() != second.Body.String() {
+		t.Errorf("replied %d %s, then %d %s", first.Code, first.Body, second.Code, second.Body)
+	}
+	if other.Code != 200 || store.recalled != 1 || store.arrivals != 2 || store.peer == "" {
+		t.Errorf("status %d, %d recalled (peer %q), %d arrivals; want 1 recalled, 2 arrivals",
+			other.Code, store.recalled, store.peer, store.arrivals)
+	}
+}
+
 func TestI09_RetryOfAMessageThatFailedIsADuplicate(t *testing.T) {
 	store, seen := newMemStore(), &counter{}
 	rc := newReceiver(t, store, inbox.Config{Observer: seen})

@@ -26,10 +26,9 @@ func (s *Store) Append(ctx context.Context, arrivals []queue.Arrival) ([]queue.R
 	if err := checkArrivals(arrivals); err != nil {
 		return nil, fmt.Errorf("append: %w", err)
 	}
-	// Else it waits for its turn at the writer.
-	if len(arrivals) == 1 && s.notes.len() < maxNotes && !s.present.gone.Load() {
-		if seq, ok := s.known.get(arrivals[0].Identity, arrivals[0].Fingerprint); ok {
-			s.notes.add(seq, s.clock.now(), arrivals[0].Peer)
+	if len(arrivals) == 1 {
+		a := &arrivals[0]
+		if seq, ok := s.recall(a.Identity, a.Fingerprint, a.Peer); ok {
 			return []queue.Receipt{{Outcome: queue.Duplicate, Seq: seq}}, nil
 		}
 	}
@@ -49,6 +48,25 @@ func (s *Store) Append(ctx context.Context, arrivals []queue.Arrival) ([]queue.R
 		return nil, unavailable(err)
 	}
 	return receipts, nil
+}
+
+// Recall implements [queue.Recaller].
+func (s *Store) Recall(id once.Identity, fp once.Fingerprint, peer string) bool {
+	_, ok := s.recall(id, fp, peer)
+	return ok
+}
+
+// recall counts a repeat of a row that is known to be durable, and returns the row. Where repeats
+// wait to be counted in great number they take their turn at the writer.
+func (s *Store) recall(id once.Identity, fp once.Fingerprint, peer string) (int64, bool) {
+	if s.notes.len() >= maxNotes || s.present.gone.Load() || s.closing() {
+		return 0, false
+	}
+	seq, ok := s.known.get(id, fp)
+	if ok {
+		s.notes.add(seq, s.clock.now(), peer)
+	}
+	return seq, ok
 }
 
 func checkArrivals(arrivals []queue.Arrival) error {

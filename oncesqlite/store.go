@@ -169,6 +169,7 @@ var (
 	_ queue.Browser    = (*Store)(nil)
 	_ queue.Operator   = (*Store)(nil)
 	_ queue.Rejecter   = (*Store)(nil)
+	_ queue.Recaller   = (*Store)(nil)
 )
 
 // opBacklog bounds the operations that wait for the writer; further callers wait to hand theirs

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"time"
+
+	"github.com/oncekit/once"
 )
 
 // Store is what holds rows. Every method is safe for concurrent use, is one atomic step in the
@@ -62,6 +64,15 @@ type Leased struct {
 	NextAt time.Time
 	// More is true when further rows are due now.
 	More bool
+}
+
+// Recaller is a store that remembers recent rows. Probed once at construction. Safe for concurrent
+// use.
+type Recaller interface {
+	// Recall counts an arrival and returns true if it is known to be the duplicate of a row that is
+	// durable and needs nothing done: it is not dead. It never waits. After false Append says what
+	// the arrival is.
+	Recall(id once.Identity, fp once.Fingerprint, peer string) bool
 }
 
 // Sweeper removes what is past its retention.

@@ -1,0 +1,87 @@
+package oncesqlite
+
+import (
+	"testing"
+	"time"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/internal/powercut"
+	"github.com/oncekit/once/queue"
+)
+
+func recalls(s *Store, name string) bool {
+	a := callback(name)
+	return s.Recall(a.Identity, a.Fingerprint, a.Peer)
+}
+
+func TestOnlyWhatIsDurableAndNotDeadIsRecalled(t *testing.T) {
+	d := powercut.NewDisk(1)
+	s := openAt(t, onDisk(t, d))
+	if recalls(s, "a") {
+		t.Error("recalled what never came")
+	}
+	hold, held := make(chan struct{}), make(chan struct{}, 1)
+	d.BeforeSync(func(string, int) {
+		select {
+		case held <- struct{}{}:
+		default:
+		}
+		<-hold
+	})
+	stored := make(chan struct{})
+	go func() {
+		defer close(stored)
+		if _, err := s.Append(t.Context(), []queue.Arrival{callback("a")}); err != nil {
+			t.Errorf("append: %v", err)
+		}
+	}()
+	<-held
+	if recalls(s, "a") {
+		t.Error("recalled what is not flushed")
+	}
+	close(hold)
+	<-stored
+	if !recalls(s, "a") {
+		t.Error("not recalled although it is durable")
+	}
+	a := callback("a")
+	if s.Recall(a.Identity, once.FingerprintRaw([]byte("other")), a.Peer) {
+		t.Error("recalled with other content")
+	}
+	mustSettle(t, s, mustLease(t, s, testLane, 1)[0],
+		queue.Settlement{State: queue.Dead, DeadCause: queue.CauseTransient, Error: "no"})
+	if recalls(s, "a") {
+		t.Error("recalled although it is dead: a repeat revives it")
+	}
+}
+
+func TestARecalledRepeatIsCounted(t *testing.T) {
+	clock := newClock()
+	cfg := onDisk(t, powercut.NewDisk(1))
+	cfg.Now = clock.now
+	s := openAt(t, cfg)
+	mustAppend(t, s, callback("a"))
+	for range 5 {
+		if !recalls(s, "a") {
+			t.Fatal("not recalled")
+		}
+	}
+	clock.advance(2 * time.Second)
+	until(t, "5 duplicates", func() bool {
+		return rowOf(t, s, queue.Callback, identityOf("a")).Duplicates == 5
+	})
+}
+
+func TestAStoreThatIsClosedRecallsNothing(t *testing.T) {
+	s, err := Open(t.Context(), onDisk(t, powercut.NewDisk(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, s, callback("a"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if recalls(s, "a") { // who would count it?
+		t.Error("recalled after Close")
+	}
+}
