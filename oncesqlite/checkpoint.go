@@ -11,7 +11,7 @@ const (
 	// checkpointEvery is how often the WAL's length is looked at.
 	checkpointEvery = 100 * time.Millisecond
 	// checkpointPages is the length from which it is written back, beside the writer.
-	checkpointPages = 16000
+	checkpointPages = 32000
 	// checkpointForce is the length from which the writer itself writes the rest back, so that
 	// the WAL starts anew: under a load without a pause there is always a rest.
 	checkpointForce = 64 << 10
@@ -71,12 +71,17 @@ func (s *Store) initCheckpoint(c *sqlite3.Conn) error {
 	if err != nil {
 		return err
 	}
-	return paced(c, func(took time.Duration) time.Duration {
-		if s.walPages.Load() > 2*s.cfg.checkpointPages || s.closing() {
-			return 0 // the WAL grows faster than that
-		}
-		return took
-	})
+	if s.cfg.Synchronous != "FULL" {
+		return nil // it is not our VFS
+	}
+	f, err := paceOf(c)
+	if err != nil {
+		return err
+	}
+	f.hurry = func() bool { // the WAL grows faster than that
+		return s.walPages.Load() > 2*s.cfg.checkpointPages || s.closing()
+	}
+	return nil
 }
 
 // forceCheckpoint is called by the writer between two transactions. Where somebody always reads,

@@ -1,55 +1,61 @@
 package oncesqlite
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/util/vfsutil"
 	"github.com/ncruces/go-sqlite3/vfs"
 )
 
 const (
 	// paceEvery is how many pages are written back until the disk gets a pause.
-	paceEvery = 64
-	// maxPause bounds a pause.
-	maxPause = 20 * time.Millisecond
+	paceEvery = 128
+	// pacePause is how long the pause is: longer than the disk takes for that many pages.
+	pacePause = 5 * time.Millisecond
 )
 
-// paceFile is a database file. A connection that writes much of the WAL back can set a pace: the
-// flush of all of it at once would hold up the flushes of the WAL, and with them every
-// acknowledgement.
+// paceFile is a database file. A connection that writes much of the WAL back can keep to a pace: it
+// hands what it wrote to the disk part by part. All of it at once, at the sync in the end, would
+// hold up the flushes of the WAL, and with them every acknowledgement.
 type paceFile struct {
 	vfs.File
-	// pause is asked after each part how long to wait; nil: there is no pace.
-	pause   func(took time.Duration) time.Duration
-	written int
+	// hurry is asked after each part whether there is time for a pause; nil: there is no pace.
+	hurry    func() bool
+	written  int
+	from, to int64 // what was written since the last pause
 }
 
-// paced sets the pace of a connection, where its VFS is ours.
-func paced(c *sqlite3.Conn, pause func(took time.Duration) time.Duration) error {
+// paceOf returns the database file of a connection over our VFS.
+func paceOf(c *sqlite3.Conn) (*paceFile, error) {
 	f, err := c.FileControl("main", sqlite3.FCNTL_FILE_POINTER)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("find the database file: %w", err)
 	}
-	if f, ok := f.(*paceFile); ok {
-		f.pause = pause
+	file, ok := f.(vfs.File)
+	if ok {
+		if p, ok := vfsutil.UnwrapFile[*paceFile](file); ok { // the library wraps it once more
+			return p, nil
+		}
 	}
-	return nil
+	return nil, fmt.Errorf("find the database file: it is a %T", f)
 }
 
-// WriteAt writes a page, and flushes and waits after each part.
+// WriteAt writes a page, and pauses after each part.
 func (f *paceFile) WriteAt(b []byte, at int64) (int, error) {
 	n, err := f.File.WriteAt(b, at)
-	if err != nil || f.pause == nil {
+	if err != nil || f.hurry == nil {
 		return n, err
 	}
-	if f.written++; f.written%paceEvery > 0 {
-		return n, nil
+	if f.written%paceEvery == 0 {
+		f.from, f.to = at, at
 	}
-	begun := time.Now()
-	if err := f.File.Sync(vfs.SYNC_NORMAL); err != nil {
-		return 0, err
+	f.from, f.to = min(f.from, at), max(f.to, at+int64(len(b)))
+	if f.written++; f.written%paceEvery == 0 && !f.hurry() {
+		startWriting(f.File, f.from, f.to)
+		time.Sleep(pacePause)
 	}
-	time.Sleep(min(f.pause(time.Since(begun)), maxPause))
 	return n, nil
 }
 

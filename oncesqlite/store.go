@@ -48,7 +48,7 @@ type Config struct {
 
 	// segmentRows is how many rows a segment of the search index covers. Default 4096.
 	segmentRows int64
-	// checkpointPages is the length of the WAL from which it is written back. Default 16000.
+	// checkpointPages is the length of the WAL from which it is written back. Default 32000.
 	checkpointPages int64
 	// forcePages is the length from which the writer itself writes it back. Default 65536.
 	forcePages int64
