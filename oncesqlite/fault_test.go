@@ -181,6 +181,19 @@ func TestWhatIsToldAfterAFlushThatFailedSurvivesAPowerCut(t *testing.T) {
 	}
 }
 
+// holdSyncs lets every sync of a disk wait until the release, and tells when one does.
+func holdSyncs(d *powercut.Disk) (held <-chan struct{}, release func()) {
+	hold, h := make(chan struct{}), make(chan struct{}, 1)
+	d.BeforeSync(func(string, int) {
+		select {
+		case h <- struct{}{}:
+		default:
+		}
+		<-hold
+	})
+	return h, sync.OnceFunc(func() { close(hold) })
+}
+
 // The transactions that were made while a flush failed are not told either, and what they changed
 // in memory is taken back.
 func TestWhatIsMadeWhileAFlushFailsIsNotTold(t *testing.T) {
@@ -188,14 +201,8 @@ func TestWhatIsMadeWhileAFlushFailsIsNotTold(t *testing.T) {
 	s := openAt(t, onDisk(t, d))
 	mustAppend(t, s, callback("a"), callback("b"))
 	row := mustLease(t, s, testLane, 1)[0]
-	hold, held := make(chan struct{}), make(chan struct{}, 1)
-	d.BeforeSync(func(string, int) {
-		select {
-		case held <- struct{}{}:
-		default:
-		}
-		<-hold
-	})
+	held, release := holdSyncs(d)
+	defer release()
 	d.LoseSync("/once.db-wal")
 	errs := make(chan error, 2)
 	go func() {
@@ -209,7 +216,7 @@ func TestWhatIsMadeWhileAFlushFailsIsNotTold(t *testing.T) {
 	}()
 	until(t, "the second commit", func() bool { return len(s.flusher.committed) == 1 })
 	d.BeforeSync(nil)
-	close(hold)
+	release()
 	for range 2 {
 		if err := <-errs; !errors.Is(err, once.ErrUnavailable) {
 			t.Errorf("told %v", err)
@@ -330,16 +337,8 @@ func TestManyAcknowledgementsShareOneSync(t *testing.T) {
 	s := openAt(t, onDisk(t, d))
 	mustAppend(t, s, callback("first"))
 	before := d.Counts("/once.db-wal").Syncs
-	hold, held := make(chan struct{}), make(chan struct{}, 1)
-	let := sync.OnceFunc(func() { close(hold) })
+	held, let := holdSyncs(d)
 	defer let() // else a failure would wait for ever
-	d.BeforeSync(func(string, int) {
-		select {
-		case held <- struct{}{}:
-		default:
-		}
-		<-hold
-	})
 	const n = 200
 	errs := make(chan error, n+3)
 	send := func(name string) {

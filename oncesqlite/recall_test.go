@@ -20,14 +20,8 @@ func TestOnlyWhatIsDurableAndNotDeadIsRecalled(t *testing.T) {
 	if recalls(s, "a") {
 		t.Error("recalled what never came")
 	}
-	hold, held := make(chan struct{}), make(chan struct{}, 1)
-	d.BeforeSync(func(string, int) {
-		select {
-		case held <- struct{}{}:
-		default:
-		}
-		<-hold
-	})
+	held, release := holdSyncs(d)
+	defer release()
 	stored := make(chan struct{})
 	go func() {
 		defer close(stored)
@@ -39,7 +33,7 @@ func TestOnlyWhatIsDurableAndNotDeadIsRecalled(t *testing.T) {
 	if recalls(s, "a") {
 		t.Error("recalled what is not flushed")
 	}
-	close(hold)
+	release()
 	<-stored
 	if !recalls(s, "a") {
 		t.Error("not recalled although it is durable")

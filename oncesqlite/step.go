@@ -83,12 +83,17 @@ func (t *txn) step(lane int64, r queue.StepRequest) (out queue.Stepped, err erro
 	return out, t.stepOverdue(r, &out)
 }
 
+// stepTime is how long a Step may take while others wait that had so much time since the last one.
+func stepTime(others time.Duration) time.Duration {
+	return min(max(stepShare*others, minStepFor), maxStepFor)
+}
+
 // stepRows works rows in order, woken ones ahead of later ones.
 func (t *txn) stepRows(lane int64, r queue.StepRequest, settle settleFunc) (out queue.Stepped,
 	err error) {
 	limit := min(r.Max, maxStep)
 	begun := time.Now() // a bound on the writer's own time, not the store's clock
-	most := min(max(stepShare*t.s.notStepped, minStepFor), maxStepFor)
+	most := stepTime(t.s.notStepped)
 	var rows []*stored
 	woken, stopped := len(t.woken), false
 	looked := 0

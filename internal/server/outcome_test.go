@@ -282,16 +282,8 @@ func TestExactNumbersInKeysAndABOMAreAccepted(t *testing.T) {
 
 func TestAResourceWhoseUnlockExpiredIsFreeWhenAPersonSaysThatItHappened(t *testing.T) {
 	t.Parallel()
-	s := serve(t, t.TempDir(), `
-sources: {rcs: {key: ["body.id"], event: "body.kind", to: {flow: transport}}}
-flows:
-  transport:
-    task: "body.task"
-    initial: a
-    final: [z]
-    events:
-      start: {from: [a], to: b, acquire: ["roadway/7"]}
-      end: {from: [b], to: z, release: all}
+	s := serve(t, t.TempDir(), flowOf(`start: {from: [a], to: b, acquire: ["roadway/7"]}`,
+		`end: {from: [b], to: z, release: all}`)+`
 resources: {roadway: {on_release: [{name: unlock, to: plant, expires: 50ms}]}}
 destinations: {plant: {http: {url: "http://127.0.0.1:1"}, retry: {base: 10ms, cap: 20ms}}}
 `)
