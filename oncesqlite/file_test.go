@@ -173,18 +173,22 @@ func TestFilesThatAreNotOursAreRefusedAndLeftAlone(t *testing.T) {
 	}
 }
 
-func TestANewerSchemaIsRefusedAndLeftAlone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "once.db")
-	if err := openAt(t, Config{Path: path}).Close(); err != nil {
-		t.Fatal(err)
-	}
-	before := written(t, path, "PRAGMA user_version=99")
-	_, err := Open(t.Context(), Config{Path: path})
-	if err == nil || !strings.Contains(err.Error(), "newer version (schema 99") {
-		t.Errorf("open: %v", err)
-	}
-	if !bytes.Equal(read(t, path), before) {
-		t.Error("the file was changed")
+func TestAnotherSchemaIsRefusedAndLeftAlone(t *testing.T) {
+	for version, says := range map[string]string{
+		"99": "newer version (schema 99", "1": "before the first release (schema 1",
+	} {
+		path := filepath.Join(t.TempDir(), "once.db")
+		if err := openAt(t, Config{Path: path}).Close(); err != nil {
+			t.Fatal(err)
+		}
+		before := written(t, path, "PRAGMA user_version="+version)
+		_, err := Open(t.Context(), Config{Path: path})
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("open: %v", err)
+		}
+		if !bytes.Equal(read(t, path), before) {
+			t.Error("the file was changed")
+		}
 	}
 }
 

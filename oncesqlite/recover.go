@@ -15,7 +15,7 @@ var schema string
 
 // schemaVersion is what PRAGMA user_version holds. applicationID marks the file as ours.
 const (
-	schemaVersion = 1
+	schemaVersion = 2
 	applicationID = 0x6f6e6365 // "once"
 )
 
@@ -78,6 +78,9 @@ func (s *Store) inspect() (empty bool, err error) {
 	case version > schemaVersion:
 		return false, fmt.Errorf("the file was written by a newer version (schema %d, this one "+
 			"knows %d); use that version, or restore a backup", version, schemaVersion)
+	case version < schemaVersion:
+		return false, fmt.Errorf("the file was written before the first release (schema %d, this "+
+			"version has %d) and can't be used any more; name another file", version, schemaVersion)
 	}
 	return false, nil
 }
