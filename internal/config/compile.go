@@ -61,7 +61,7 @@ func (l *loader) misread(n *node) string {
 // quotedForm shows what stands in the line, in quotes.
 func (l *loader) quotedForm(n *node) string {
 	line := l.src.line(n.at.line)
-	if n.kind == listKind || n.at.col > len(line) {
+	if n.preset != "" || n.kind == listKind || n.at.col > len(line) {
 		return ""
 	}
 	from := string(line[n.at.col-1:])
@@ -156,13 +156,13 @@ func (l *loader) tree(n *node, what string, vars expr.VarSet,
 func (l *loader) plainValue(n *node, what string) any {
 	switch n.kind {
 	case mapKind:
-		m := make(map[string]any, len(n.entries))
+		m := make(expr.Members, 0, len(n.entries))
 		for _, e := range n.entries {
 			if e.key.style == plain && readsAsExpression(e.key.raw) {
 				l.add(e.key.at, "%s: YAML reads an expression as a map; expected it in quotes%s",
 					what, l.quotedForm(&node{kind: textKind, at: e.key.at}))
 			}
-			m[e.key.raw] = l.plainValue(e.value, what)
+			m = append(m, expr.Member{Name: e.key.raw, Value: l.plainValue(e.value, what)})
 		}
 		return m
 	case listKind:

@@ -138,6 +138,7 @@ func (l *loader) config(root *node) *Config {
 	r := &reader{loader: l, c: &Config{}, root: root}
 	r.settings(o)
 	r.declareNames(o)
+	r.presets(o)
 	r.destinations(o)
 	r.resources(o)
 	r.flows(o)

@@ -37,6 +37,7 @@ sources:
   own:
     key: ["body.id"]
     to: {handler: h}
+  agv: {preset: robot-triple, reply: [], to: {handler: h}}
 flows:
   f:
     task: "body.task"
@@ -86,7 +87,7 @@ func TestDocs_NameEveryField(t *testing.T) {
 	}
 	doc := string(b)
 	out := printed(t, mustParse(t, everything, Env{}))
-	own := strings.Fields("rcs web own f go seq back end b x s r log m w n a h old gone")
+	own := strings.Fields("rcs web own agv f go seq back end b x s r log m w n a h old gone")
 	seen := map[string]bool{}
 	fields := regexp.MustCompile(`(?m)(?:^ *|[{,] ?)([a-z_]+):`)
 	for _, m := range fields.FindAllStringSubmatch(out, -1) {
@@ -111,13 +112,28 @@ func TestDocs_ExamplesLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(b), -1)
-	if len(blocks) != 2 {
+	last := len(blocks) - 1
+	if last < 2 {
 		t.Fatalf("%d blocks", len(blocks))
 	}
-	mustParse(t, blocks[0][1], Env{})
+	for _, block := range blocks[:last] {
+		mustParse(t, block[1], Env{})
+	}
 	flow := strings.NewReplacer("  f:", "  transport:", "flow: f", "flow: transport",
 		"to: b", "to: running", "[b]", "[running]").Replace(minimal)
-	mustParse(t, flow+blocks[1][1], Env{})
+	mustParse(t, flow+blocks[last][1], Env{})
+}
+
+func TestDocs_NameEveryPreset(t *testing.T) {
+	b, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range presetNames() {
+		if !strings.Contains(string(b), "\n| `"+name+"` |") {
+			t.Errorf("docs/configuration.md has no row for the preset %s", name)
+		}
+	}
 }
 
 // Each row `field` | `default` of the first table has to be what an empty file prints.

@@ -1,9 +1,10 @@
 package config
 
 // locate returns the place of the character at offset (in runes) in a node's text. For a text in
-// which something was filled in it is the place where the text begins.
+// which something was filled in it is the place where the text begins, for one of a preset the
+// place where that is asked for.
 func (s *source) locate(n *node, offset int) place {
-	if n.kind != textKind || n.filled || offset < 0 {
+	if n.kind != textKind || n.filled || n.preset != "" || offset < 0 {
 		return n.at
 	}
 	switch n.style {

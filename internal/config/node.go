@@ -39,6 +39,11 @@ type node struct {
 	text, template string
 	// filled is true if something was filled in: text may hold a secret.
 	filled bool
+	// preset is the name of the preset that the node came from, which is told at the place where
+	// it is asked for; empty: the node is in the file.
+	preset string
+	// cleared are the fields that a source takes away from its preset.
+	cleared []string
 
 	entries []entry
 	items   []*node

@@ -68,6 +68,9 @@ type problems struct {
 	// warnings don't keep a file from being served.
 	warnings []Problem
 	seen     map[Problem]bool
+	// givenBy names the preset that is asked for at a place: what is told there is about one of its
+	// fields.
+	givenBy map[place]string
 }
 
 // place is a position in the file, counted from 1; the zero value is no position.
@@ -77,12 +80,20 @@ type place struct{ line, col int }
 const maxCollected = 1000
 
 func (p *problems) add(at place, format string, args ...any) {
-	p.tell(Problem{File: p.file, Line: at.line, Column: at.col, Msg: fmt.Sprintf(format, args...)})
+	p.tell(p.at(at, fmt.Sprintf(format, args...)))
 }
 
 func (p *problems) warn(at place, format string, args ...any) {
-	p.warnings = append(p.warnings, Problem{File: p.file, Line: at.line, Column: at.col,
-		Msg: fmt.Sprintf(format, args...)})
+	p.warnings = append(p.warnings, p.at(at, fmt.Sprintf(format, args...)))
+}
+
+// at makes a problem of a place; one of a preset's field says so.
+func (p *problems) at(at place, msg string) Problem {
+	if name := p.givenBy[at]; name != "" {
+		msg = "with what the preset " + quote(name) + " fills in: " + msg + " (a field that the" +
+			" source has itself replaces the preset's; [] takes it away)"
+	}
+	return Problem{File: p.file, Line: at.line, Column: at.col, Msg: msg}
 }
 
 func (p *problems) tell(q Problem) {

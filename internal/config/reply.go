@@ -27,32 +27,36 @@ func (r *reader) replies(o *object) map[queue.Outcome]inbox.Reply {
 	replies := map[queue.Outcome]inbox.Reply{}
 	for _, outcome := range outcomes() {
 		if one := all.optional(string(outcome)); one != nil && one.n != nil {
-			replies[outcome] = r.reply(one, outcome)
+			lowest := lowestStatus
+			switch outcome {
+			case queue.Unauthorized, queue.Unavailable:
+				lowest = 400 // a 2xx would tell the sender to stop
+			}
+			replies[outcome] = r.replyOf(one, string(outcome), lowest, varsReply)
 		}
 	}
 	all.close("reply")
 	return replies
 }
 
-func (r *reader) reply(o *object, outcome queue.Outcome) inbox.Reply {
-	lowest := 200
-	switch outcome {
-	case queue.Unauthorized, queue.Unavailable:
-		lowest = 400 // a 2xx would tell the sender to stop
-	}
+// lowestStatus is that of a reply: 1xx are no answers.
+const lowestStatus = 200
+
+// replyOf reads one reply. what names it for people.
+func (r *reader) replyOf(o *object, what string, lowest int, vars expr.VarSet) inbox.Reply {
 	var reply inbox.Reply
 	if o.has("status") {
 		reply.Status = o.whole("status", 0, lowest, 599)
 	}
 	opts := expr.TemplateOptions{ErrorEmpty: true}
 	reply.Header = map[string]func(*inbox.Message) (string, error){}
-	for name, t := range r.headers(o, varsReply, opts) {
+	for name, t := range r.headers(o, vars, opts) {
 		reply.Header[name] = textFunc(t, "header "+name)
 	}
 	n := o.get("body")
 	if n != nil && n.kind != badKind {
 		o.out.put("body", nodeOut(n))
-		if tree := r.tree(n, "body", varsReply, opts); tree != nil {
+		if tree := r.tree(n, "body", vars, opts); tree != nil {
 			reply.Body = bodyFunc(tree)
 		}
 	}
@@ -60,7 +64,7 @@ func (r *reader) reply(o *object, outcome queue.Outcome) inbox.Reply {
 	if reply.Status == noContent && n != nil {
 		r.add(n.at, "a reply with status 204 has no body; expected 200, or no body")
 	}
-	o.close("the reply " + string(outcome))
+	o.close("the reply " + what)
 	return reply
 }
 
@@ -89,11 +93,22 @@ func (r *reader) headers(o *object, vars expr.VarSet,
 	return list
 }
 
-// bodyFunc makes a reply's body: a tree as JSON, a text as it is.
+// bodyRoom is the first buffer of a reply's body in bytes: most are shorter.
+const bodyRoom = 192
+
+// bodyFunc makes a reply's body: a tree as JSON, its members in the order of the file; a text as it
+// is.
 func bodyFunc(tree *expr.Tree) func(*inbox.Message) ([]byte, string, error) {
+	if tree.IsText() {
+		return func(m *inbox.Message) ([]byte, string, error) {
+			vars := messageVars(m)
+			return encode(tree, &vars)
+		}
+	}
 	return func(m *inbox.Message) ([]byte, string, error) {
 		vars := messageVars(m)
-		return encode(tree, &vars)
+		b, err := tree.AppendJSON(make([]byte, 0, bodyRoom), &vars)
+		return b, typeJSON, err
 	}
 }
 

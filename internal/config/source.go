@@ -50,6 +50,7 @@ func (r *reader) sources(o *object) {
 
 func (r *reader) source(key *node, o *object, taken map[string]*node) {
 	s := &inbox.Source{Name: key.text}
+	showPreset(o)
 	r.paths(o, s, taken)
 	keys := r.keys(key, o)
 	s.Key = keyFunc(keys)
@@ -84,6 +85,7 @@ func (r *reader) source(key *node, o *object, taken map[string]*node) {
 	s.Verifier = r.auth(o)
 	s.Replies = r.replies(o)
 	r.target(key, o, s, &settings)
+	showCleared(o)
 	o.close("the source " + quote(key.text))
 	r.c.Sources = append(r.c.Sources, s)
 	r.c.SourceSettings = append(r.c.SourceSettings, settings)

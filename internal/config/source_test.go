@@ -168,7 +168,7 @@ func TestReply_IsMadeOfTheMessage(t *testing.T) {
 	s := mustParse(t, src+minimalFlow+minimalDestinations, Env{}).Sources[0]
 	accepted := s.Replies[queue.Accepted]
 	body, kind, err := accepted.Body(message(t, `{"id":7}`))
-	want := `{"big":123456789012345678901234567890,"code":"0","id":7}`
+	want := `{"code":"0","id":7,"big":123456789012345678901234567890}` // in the order of the file
 	if string(body) != want || kind != "application/json" || err != nil || accepted.Status != 202 {
 		t.Errorf("accepted: %s %s %v, want %s", body, kind, err, want)
 	}
@@ -180,7 +180,7 @@ func TestReply_IsMadeOfTheMessage(t *testing.T) {
 		t.Errorf("invalid: %q %s %v", body, kind, err)
 	}
 	body, _, err = s.Replies[queue.Unavailable].Body(message(t, `[]`))
-	if string(body) != `{"in":["","x"],"msg":"","n":1}` || err != nil {
+	if string(body) != `{"msg":"","n":1,"in":["","x"]}` || err != nil {
 		t.Errorf("for a body that is no object: %s %v", body, err)
 	}
 	if _, ok := s.Replies[queue.Duplicate]; ok {

@@ -1,7 +1,8 @@
 // Package expr compiles the expressions and texts of a configuration once and evaluates them
 // against messages.
 //
-// An expression is CEL with optional types and the string functions. A template is a text with
+// An expression is CEL with optional types, the string functions, json(text) and urldecode(text). A
+// template is a text with
 // ${…}; a tree is a value whose texts are templates. All of them are checked when they are
 // compiled: a name that doesn't exist at its place of the configuration is refused there.
 //

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/ext"
 )
 
@@ -36,7 +35,8 @@ func New() (*Env, error) {
 		cel.ParserExpressionSizeLimit(maxExpression),
 		cel.ParserRecursionLimit(maxNesting),
 	}
-	base, err := cel.NewEnv(append(opts, numberOptions()...)...)
+	opts = append(append(opts, numberOptions()...), functionOptions()...)
+	base, err := cel.NewEnv(opts...)
 	if err != nil {
 		return nil, fmt.Errorf("set up expressions: %w", err)
 	}
@@ -74,7 +74,7 @@ func (e *Env) Compile(text string, allowed VarSet, pos Position) (*Program, erro
 		cel.CustomDecoratorV2(decorate),
 	}
 	if !isCheap(checked.NativeRep().Expr()) {
-		opts = append(opts, cel.CostLimit(maxCost))
+		opts = append(opts, cel.CostLimit(maxCost), functionCosts())
 	}
 	if p.cel, err = env.Program(checked, opts...); err != nil {
 		return nil, &CompileError{Offset: int(pos), Msg: cleanEval(err.Error())}
@@ -113,30 +113,4 @@ func typeOf(v VarSet) *cel.Type {
 		return cel.MapType(cel.StringType, cel.DynType)
 	}
 	return cel.DynType
-}
-
-// isCheap reports whether the work of an expression is bounded by its own length: no loop, and
-// none of the functions that read whole texts or lists. Then counting the cost isn't needed,
-// which would take longer than the evaluation.
-func isCheap(e ast.Expr) bool {
-	cheap := true
-	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
-		switch e.Kind() {
-		case ast.ComprehensionKind:
-			cheap = false
-		case ast.CallKind:
-			cheap = cheap && isCheapCall(e.AsCall().FunctionName())
-		}
-	}))
-	return cheap
-}
-
-func isCheapCall(name string) bool {
-	switch name {
-	case "_?_:_", "_&&_", "_||_", "!_", "_?._", "_[_]", "_[?_]", "orValue", "or", "hasValue",
-		"value", "optional.of", "optional.none", "optional.ofNonZeroValue", "size", "_<_", "_<=_",
-		"_>_", "_>=_":
-		return true
-	}
-	return false
 }

@@ -33,6 +33,10 @@ func (e *EvalError) Error() string {
 	return e.Field + ": " + e.Msg
 }
 
+// ItemNotHere begins the message of a [CompileError] about the variable item where there is none,
+// so that who knows the reason can tell it.
+const ItemNotHere = "item doesn't exist here"
+
 // maxMessage bounds a message that was made from CEL's, in bytes.
 const maxMessage = 240
 
@@ -62,6 +66,9 @@ const tooShort = "the expression ends too early"
 // cleanCompile says in our words what CEL and its parser say in theirs.
 func cleanCompile(msg string, allowed VarSet) string {
 	if name, ok := quotedAfter(msg, "undeclared reference to '"); ok {
+		if name == "item" {
+			return ItemNotHere + "; there is " + allowed.String()
+		}
 		if isVariable(name) {
 			return name + " doesn't exist here; there is " + allowed.String()
 		}

@@ -67,6 +67,9 @@ func (p *Program) explain(err error, vars *Vars) error {
 	if errors.As(err, &celErr) {
 		node = celErr.NodeID()
 	}
+	if isOwnError(msg) {
+		return &EvalError{Field: p.uses.argument(node), Msg: msg}
+	}
 	key, isMissing := strings.CutPrefix(msg, "no such key: ")
 	var found *EvalError
 	for i := range p.uses.chains {
@@ -91,5 +94,9 @@ func (p *Program) explain(err error, vars *Vars) error {
 	if msg, ok := strings.CutPrefix(msg, "there is no "); ok {
 		return &EvalError{Field: msg, Msg: noVariable, Missing: true}
 	}
-	return &EvalError{Msg: cleanEval(msg), Missing: isMissing}
+	out := &EvalError{Msg: cleanEval(msg), Missing: isMissing}
+	if isMissing && isIdentifier(key) && strings.Contains(p.text, key) {
+		out.Field = key // of a function's result; a name in the text is no value of the message
+	}
+	return out
 }

@@ -28,16 +28,18 @@ type node struct {
 	isMap    bool
 	list     []node
 	isList   bool
+	json     []byte // what depends on no message, encoded; nil: it does
 }
 
 type member struct {
-	name string
-	node node
+	name   string
+	prefix []byte // the name and the colon, as JSON
+	node   node
 }
 
-// CompileTree compiles a tree of map[string]any, []any and scalars, as YAML or JSON gives it. Its
-// texts are templates, its names are not. A map with the only member text stands for that
-// literal text. Errors are *[CompileError]; Path leads to the place.
+// CompileTree compiles a tree of [Members], map[string]any, []any and scalars, as YAML or JSON
+// gives it. Its texts are templates, its names are not. A map with the only member text stands for
+// that literal text. Errors are *[CompileError]; Path leads to the place.
 func (e *Env) CompileTree(v any, allowed VarSet, opts TemplateOptions) (*Tree, error) {
 	t := &Tree{}
 	c := treeCompiler{env: e, allowed: allowed, opts: opts, tree: t}
@@ -46,6 +48,9 @@ func (e *Env) CompileTree(v any, allowed VarSet, opts TemplateOptions) (*Tree, e
 		return nil, err
 	}
 	t.root = root
+	if err := t.root.prepare(); err != nil {
+		return nil, &CompileError{Msg: err.Error()}
+	}
 	return t, nil
 }
 
@@ -73,8 +78,14 @@ func (c *treeCompiler) node(v any, path []any) (node, error) {
 			out.list[i] = n
 		}
 		return out, nil
-	case map[string]any:
+	case Members:
 		return c.object(v, path)
+	case map[string]any:
+		var sorted Members
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			sorted = append(sorted, Member{name, v[name]})
+		}
+		return c.object(sorted, path)
 	}
 	constant, err := value.Normalize(v)
 	if err != nil {
@@ -96,26 +107,33 @@ func (c *treeCompiler) text(s string, path []any) (node, error) {
 	return node{template: t}, nil
 }
 
-func (c *treeCompiler) object(m map[string]any, path []any) (node, error) {
-	if v, found := m[literalName]; found && len(m) == 1 {
-		s, isText := v.(string)
+func (c *treeCompiler) object(all Members, path []any) (node, error) {
+	if len(all) == 1 && all[0].Name == literalName {
+		s, isText := all[0].Value.(string)
 		if !isText {
 			return node{}, &CompileError{
 				Path: slices.Concat(path, []any{literalName}),
-				Msg:  "{text: …} marks a literal text, but this is " + value.KindOf(v),
+				Msg:  "{text: …} marks a literal text, but this is " + kindOf(all[0].Value),
 			}
 		}
 		return node{constant: s}, nil
 	}
 	out := node{isMap: true}
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		n, err := c.node(m[name], slices.Concat(path, []any{name}))
+	for _, m := range all {
+		n, err := c.node(m.Value, slices.Concat(path, []any{m.Name}))
 		if err != nil {
 			return node{}, err
 		}
-		out.members = append(out.members, member{name, n})
+		out.members = append(out.members, member{name: m.Name, node: n})
 	}
 	return out, nil
+}
+
+func kindOf(v any) string {
+	if _, ok := v.(Members); ok {
+		v = map[string]any{}
+	}
+	return value.KindOf(v)
 }
 
 // Eval returns the tree's value. A member or element whose value is absent is left out; the

@@ -11,6 +11,23 @@ import (
 // uses is what an expression reads.
 type uses struct {
 	chains []chain // the longest paths, in the order in which they stand
+	reads  []read  // calls of functions of ours
+}
+
+// read is a call of json or urldecode on a path.
+type read struct {
+	id   int64 // in CEL's tree
+	path string
+}
+
+// argument returns the path that a call reads; empty: it reads something else.
+func (u uses) argument(call int64) string {
+	for _, r := range u.reads {
+		if r.id == call {
+			return r.path
+		}
+	}
+	return ""
 }
 
 // usesOf collects the paths of an expression.
@@ -18,7 +35,7 @@ func usesOf(a *ast.AST) uses {
 	c := newCollector()
 	c.visit(a.Expr())
 	slices.SortStableFunc(c.found, func(x, y chain) int { return int(x.id - y.id) })
-	return uses{chains: c.found}
+	return uses{chains: c.found, reads: c.reads}
 }
 
 // collector walks CEL's tree and knows which names are variables of loops.
@@ -26,6 +43,7 @@ type collector struct {
 	locals    map[string]int  // variables of the loops around
 	loopNames map[string]bool // variables of any loop
 	found     []chain
+	reads     []read
 }
 
 func newCollector() *collector {
@@ -55,6 +73,12 @@ func (c *collector) visit(e ast.Expr) {
 		}
 		for _, arg := range call.Args() {
 			c.visit(arg)
+		}
+		switch call.FunctionName() {
+		case jsonFunction, urldecodeFunction:
+			if ch, ok := chainOf(call.Args()[0]); ok {
+				c.reads = append(c.reads, read{e.ID(), ch.String()})
+			}
 		}
 	case ast.ListKind:
 		for _, el := range e.AsList().Elements() {
