@@ -25,8 +25,9 @@ type source struct {
 	scope     once.Scope
 	denied    map[string]bool // canonical names
 	replies   map[queue.Outcome]*reply
-	early     bool   // the verifier needs no body
-	challenge string // of a 401; empty: none
+	before    Verifier // is asked before the body is read; nil: nobody is
+	after     Verifier // is asked when it was read; nil: nobody is
+	challenge string   // of a 401; empty: none
 	ringRate  *limiter
 }
 
@@ -51,31 +52,39 @@ func newSource(s Source, cfg Config) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.PublicURL, err = checkPublicURL(s.PublicURL); err != nil {
+		return nil, err
+	}
 	src := &source{
 		Source: s, scope: scope, denied: deniedNames(s.DropHeaders),
 		ringRate: newLimiter(cfg.RejectRate),
 	}
-	if err := src.probe(); err != nil {
-		return nil, err
-	}
+	src.probe()
 	src.replies, err = newReplies(s.Replies)
 	return src, err
 }
 
 // probe looks for the verifier's optional interfaces.
-func (s *source) probe() error {
-	if c, ok := s.Verifier.(interface{ check() error }); ok {
-		if err := c.check(); err != nil {
-			return err
+func (s *source) probe() {
+	switch v := s.Verifier.(type) {
+	case nil:
+	case *signature:
+		if v.early != nil {
+			s.before = v.early
 		}
-	}
-	if h, ok := s.Verifier.(HeaderVerifier); ok {
-		s.early = h.HeaderOnly()
+		if v.late != nil {
+			s.after = v.late
+		}
+	case HeaderVerifier:
+		if s.before = s.Verifier; !v.HeaderOnly() {
+			s.before, s.after = nil, s.Verifier
+		}
+	default:
+		s.after = s.Verifier
 	}
 	if c, ok := s.Verifier.(Challenger); ok {
 		s.challenge = c.Challenge()
 	}
-	return nil
 }
 
 func checkName(name string) error {

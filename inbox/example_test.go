@@ -10,10 +10,16 @@ import (
 
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/inbox"
+	"github.com/oncekit/once/webhook"
 )
 
 // A source whose senders number their messages in a header.
 func ExampleNew() {
+	bearer, err := webhook.NewBearer("token")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	orders := &inbox.Source{
 		Name: "orders",
 		Key: func(m *inbox.Message) (once.Key, error) {
@@ -29,7 +35,7 @@ func ExampleNew() {
 		Route: func(m *inbox.Message, _ string) (inbox.Route, error) {
 			return inbox.Route{Lane: "handler/orders"}, nil
 		},
-		Verifier: &inbox.Bearer{Tokens: []string{"token"}},
+		Verifier: inbox.Signed(bearer),
 	}
 	receiver, err := inbox.New(newMemStore(), []*inbox.Source{orders}, inbox.Config{})
 	if err != nil {

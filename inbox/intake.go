@@ -57,6 +57,12 @@ func (in *intake) begin(rc *Receiver, src *source, r *http.Request) {
 	in.rc, in.src = rc, src
 	in.msg = Message{
 		Source: src.Name, Method: r.Method, Path: r.URL.Path, Peer: r.RemoteAddr, Header: r.Header,
+		RawQuery: r.URL.RawQuery, Host: r.Host, TLS: r.TLS, url: r.URL, publicURL: src.PublicURL,
+	}
+	if len(rc.proxies) > 0 {
+		if f := rc.proxies.resolve(r); f != nil {
+			in.msg.forwarded, in.msg.Peer = f, f.peer
+		}
 	}
 	if r.URL.RawQuery != "" {
 		in.msg.Query = r.URL.Query()
@@ -89,19 +95,17 @@ func (in *intake) judge(w http.ResponseWriter, r *http.Request) (v verdict) {
 			reason: "method is not POST",
 		})
 	}
-	if in.src.early {
-		if v, ok := in.verify(r); !ok {
-			return in.refuse(r, v)
-		}
+	if v, ok := in.verify(r, in.src.before); !ok {
+		return in.refuse(r, v)
 	}
+	in.verified = in.src.after == nil
 	if v, ok := in.readBody(w, r); !ok {
 		return in.refuse(r, v)
 	}
-	if !in.src.early {
-		if v, ok := in.verify(r); !ok {
-			return in.refuse(r, v)
-		}
+	if v, ok := in.verify(r, in.src.after); !ok {
+		return in.refuse(r, v)
 	}
+	in.verified = true
 	if reason := contentProblem(r.Header); reason != "" {
 		return in.refuse(r, invalid(reason))
 	}
@@ -116,13 +120,14 @@ func (in *intake) judge(w http.ResponseWriter, r *http.Request) (v verdict) {
 	return in.append(r)
 }
 
-func (in *intake) verify(r *http.Request) (verdict, bool) {
-	if in.src.Verifier != nil {
-		if err := in.src.Verifier.Verify(r.Context(), &in.msg); err != nil {
-			return verdict{outcome: queue.Unauthorized, reason: err.Error()}, false
-		}
+// verify asks one of the source's verifiers; nil: there is nothing to ask.
+func (in *intake) verify(r *http.Request, by Verifier) (verdict, bool) {
+	if by == nil {
+		return verdict{}, true
 	}
-	in.verified = true
+	if err := by.Verify(r.Context(), &in.msg); err != nil {
+		return verdict{outcome: queue.Unauthorized, reason: err.Error()}, false
+	}
 	return verdict{}, true
 }
 
@@ -247,14 +252,14 @@ func (in *intake) refuse(r *http.Request, v verdict) verdict {
 	}
 	in.rc.ring.keep(r.Context(), in.src.ringRate, queue.Rejected{
 		Source: in.src.Name, Outcome: v.outcome, Reason: v.reason, Peer: in.msg.Peer,
-		Meta: in.rc.ringMeta(r, in.src.denied), Size: int64(len(in.msg.Raw)),
+		Meta: in.rc.ringMeta(r, in.msg.Peer, in.src.denied), Size: int64(len(in.msg.Raw)),
 		Body: append([]byte(nil), kept...),
 	})
 	return v
 }
 
 func (in *intake) meta(r *http.Request) []byte {
-	in.scratch = in.rc.appendMeta(in.scratch[:0], r, in.src.denied)
+	in.scratch = in.rc.appendMeta(in.scratch[:0], r, in.msg.Peer, in.src.denied)
 	return append(make([]byte, 0, len(in.scratch)), in.scratch...)
 }
 

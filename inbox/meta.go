@@ -14,8 +14,10 @@ import (
 
 // appendMeta appends what is kept of a request beside its body, as JSON; [DecodeMeta] reads it. It
 // is written by hand because every message pays for it.
-func (rc *Receiver) appendMeta(b []byte, r *http.Request, denied map[string]bool) []byte {
-	b = rc.appendRequestLine(b, r)
+func (rc *Receiver) appendMeta(
+	b []byte, r *http.Request, peer string, denied map[string]bool,
+) []byte {
+	b = rc.appendRequestLine(b, r, peer)
 	b = append(b, `,"header":{`...)
 	hidden, first := 0, true
 	for name, values := range r.Header {
@@ -44,14 +46,14 @@ func (rc *Receiver) appendMeta(b []byte, r *http.Request, denied map[string]bool
 }
 
 // appendRequestLine leaves the object open.
-func (rc *Receiver) appendRequestLine(b []byte, r *http.Request) []byte {
+func (rc *Receiver) appendRequestLine(b []byte, r *http.Request, peer string) []byte {
 	b = appendText(append(b, `{"method":`...), r.Method)
 	b = appendText(append(b, `,"path":`...), r.URL.EscapedPath())
 	if r.URL.RawQuery != "" {
 		b = appendText(append(b, `,"query":`...), r.URL.RawQuery)
 	}
 	b = appendText(append(b, `,"host":`...), r.Host)
-	return appendText(append(b, `,"peer":`...), r.RemoteAddr)
+	return appendText(append(b, `,"peer":`...), peer)
 }
 
 // appendDigests appends the denied headers, each value as its keyed digest.
@@ -79,15 +81,15 @@ func (rc *Receiver) appendDigests(b []byte, h http.Header, denied map[string]boo
 }
 
 // ringMeta is the encoded request of a refused message. Without the headers if they are long.
-func (rc *Receiver) ringMeta(r *http.Request, denied map[string]bool) []byte {
+func (rc *Receiver) ringMeta(r *http.Request, peer string, denied map[string]bool) []byte {
 	if rc.ring.store == nil {
 		return nil
 	}
-	b := rc.appendMeta(nil, r, denied)
+	b := rc.appendMeta(nil, r, peer, denied)
 	if len(b) <= maxRingMeta {
 		return b
 	}
-	b = append(rc.appendRequestLine(b[:0], r), '}')
+	b = append(rc.appendRequestLine(b[:0], r, peer), '}')
 	if len(b) > maxRingMeta {
 		return nil
 	}

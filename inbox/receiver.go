@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -61,6 +62,9 @@ type Config struct {
 	RejectTimeout time.Duration
 	// UnauthorizedBody keeps the bodies of unauthorized messages in the ring. Default: not kept.
 	UnauthorizedBody bool
+	// Proxies are the networks of proxies before the receiver. Only what they say of a sender's
+	// address and URL is believed (X-Forwarded-For, -Proto, -Host, -Port, -Prefix). Default: none.
+	Proxies []netip.Prefix
 	// Observer counts; default: nobody does.
 	Observer Observer
 	// Logger gets store failures and panics, at a limited rate. Default: discarded.
@@ -73,6 +77,7 @@ type Config struct {
 type Receiver struct {
 	store    Store
 	recaller queue.Recaller // nil: the store has no memory of its own
+	proxies  proxies
 	cfg      Config
 	log      *slog.Logger
 	byPath   map[string]*source
@@ -111,6 +116,9 @@ func New(store Store, sources []*Source, cfg Config) (*Receiver, error) {
 		seconds1: []string{"1"},
 	}
 	rc.recaller, _ = store.(queue.Recaller)
+	for _, p := range cfg.Proxies {
+		rc.proxies = append(rc.proxies, p.Masked())
+	}
 	rc.pool.New = func() any { return new(intake) }
 	rc.ring = newRing(store, cfg, rc.logs)
 	rc.unknown = &source{
@@ -207,9 +215,13 @@ func (rc *Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // source, since a sender with a wrong path is otherwise hard to find.
 func (rc *Receiver) notFound(w http.ResponseWriter, r *http.Request, start time.Time) {
 	const reason = "no source has this path"
+	peer := r.RemoteAddr
+	if f := rc.proxies.resolve(r); f != nil {
+		peer = f.peer
+	}
 	rc.ring.keep(r.Context(), rc.unknown.ringRate, queue.Rejected{
-		Outcome: queue.Invalid, Reason: reason, Peer: r.RemoteAddr,
-		Meta: rc.ringMeta(r, rc.unknown.denied),
+		Outcome: queue.Invalid, Reason: reason, Peer: peer,
+		Meta: rc.ringMeta(r, peer, rc.unknown.denied),
 	})
 	w.Header()["Content-Type"] = rc.jsonType
 	w.WriteHeader(http.StatusNotFound)

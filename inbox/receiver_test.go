@@ -429,10 +429,8 @@ func TestNew_Refuses(t *testing.T) {
 		"unauthorized: status 302": reply(queue.Unauthorized, 302),
 		"not from 200":             reply(queue.Accepted, 100),
 		"unknown outcome":          reply("fine", 200),
-		"no bearer token":          with(func(s *inbox.Source) { s.Verifier = &inbox.Bearer{} }),
-		"empty or begins": with(func(s *inbox.Source) {
-			s.Verifier = &inbox.Bearer{Tokens: []string{"a", ""}}
-		}),
+		"not http://HOST":          with(func(s *inbox.Source) { s.PublicURL = "example.org" }),
+		"a query":                  with(func(s *inbox.Source) { s.PublicURL = "https://h/?a=1" }),
 	} {
 		_, err := inbox.New(newMemStore(), sources, inbox.Config{})
 		if err == nil || !strings.Contains(err.Error(), want) {

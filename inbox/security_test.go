@@ -14,6 +14,7 @@ import (
 
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/queue"
+	"github.com/oncekit/once/webhook"
 )
 
 // dump is everything the store was given, as one text.
@@ -70,9 +71,19 @@ func TestS09_SecretsAreNotStored(t *testing.T) {
 	}
 }
 
+// bearer is a verifier of tokens.
+func bearer(t *testing.T, tokens ...string) inbox.Verifier {
+	t.Helper()
+	v, err := webhook.NewBearer(tokens...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inbox.Signed(v)
+}
+
 func TestBearer_AcceptsItsTokensOnly(t *testing.T) {
 	source := rcs()
-	source.Verifier = &inbox.Bearer{Tokens: []string{"new-token", "old-token"}}
+	source.Verifier = bearer(t, "new-token", "old-token")
 	for header, want := range map[string]int{
 		"Bearer new-token":            200,
 		"Bearer old-token":            200,
@@ -114,13 +125,12 @@ func TestBearer_AcceptsItsTokensOnly(t *testing.T) {
 }
 
 func TestBearer_TwoHeadersAreRefused(t *testing.T) {
-	b := &inbox.Bearer{Tokens: []string{"a"}}
+	b := bearer(t, "a")
 	m := &inbox.Message{Header: http.Header{"Authorization": {"Bearer a", "Bearer a"}}}
 	if b.Verify(t.Context(), m) == nil {
 		t.Error("accepted")
 	}
-	if (&inbox.Bearer{Tokens: []string{""}}).Verify(t.Context(),
-		&inbox.Message{Header: http.Header{"Authorization": {"Bearer "}}}) == nil {
+	if _, err := webhook.NewBearer(""); err == nil {
 		t.Error("an empty token was accepted")
 	}
 }
@@ -165,7 +175,7 @@ func TestRing_KeepsInvalidBodiesOfKnownSendersOnly(t *testing.T) {
 
 func TestBearer_StrangersBodiesAreNotRead(t *testing.T) {
 	source := rcs()
-	source.Verifier = &inbox.Bearer{Tokens: []string{"a"}}
+	source.Verifier = bearer(t, "a")
 	r := httptest.NewRequest(http.MethodPost, "/in/rcs", readFunc(func([]byte) (int, error) {
 		t.Error("the body was read")
 		return 0, io.EOF

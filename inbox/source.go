@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -18,11 +19,18 @@ type Message struct {
 	Method string
 	// Path as the sender wrote it, percent-decoded.
 	Path string
-	// Peer is the network address of the sender, as host:port.
+	// Peer is the network address of the sender, as host:port; without a port if a proxy has told
+	// only the host.
 	Peer   string
 	Header http.Header
 	// Query is nil if the request has none.
 	Query url.Values
+	// RawQuery is the query as it came, without the question mark.
+	RawQuery string
+	// Host as the request names it.
+	Host string
+	// TLS is the state of the connection; nil if it has none.
+	TLS *tls.ConnectionState
 	// Raw is the body, byte for byte. It is nil if it was not read.
 	Raw []byte
 	// Body is the decoded body in the terms of package internal/value; nil before it was decoded
@@ -31,7 +39,10 @@ type Message struct {
 	// Error is the reason of an invalid, unauthorized or unavailable reply, for people.
 	Error string
 
-	identity once.Identity
+	identity  once.Identity
+	url       *url.URL   // of the request; nil for a message that was stored
+	publicURL string     // of the source, without a slash at its end
+	forwarded *forwarded // nil: it came through no trusted proxy
 }
 
 // ID returns the public id of the callback that the message belongs to; empty before its key was
@@ -79,6 +90,9 @@ type Source struct {
 	Route func(*Message, string) (Route, error)
 	// Verifier proves who the sender is; nil: everybody may send.
 	Verifier Verifier
+	// PublicURL is the base of the URLs under which senders reach the source, such as
+	// https://example.org/hooks, for what is signed with the URL. Default: what the request says.
+	PublicURL string
 	// MaxBody in bytes. Default 1 MiB.
 	MaxBody int64
 	// MaxDepth of nesting of a JSON body. Default 64.

@@ -138,10 +138,14 @@ func (a *app) greet(cfg *config.Config, s *server.Server, example bool) {
 		fresh = "  (new and empty)"
 	}
 	a.say("once serves %s", name)
+	scheme := "http"
+	if cfg.TLS != nil {
+		scheme = "https"
+	}
 	for _, src := range cfg.Sources {
-		a.say("  callbacks   POST http://%s/in/%s", s.Addr(), src.Name)
+		a.say("  callbacks   POST %s://%s/in/%s", scheme, s.Addr(), src.Name)
 		for _, path := range src.Paths {
-			a.say("              POST http://%s%s", s.Addr(), path)
+			a.say("              POST %s://%s%s", scheme, s.Addr(), path)
 		}
 	}
 	a.say("  operator    http://%s/api/v1/callbacks  (and /metrics, /healthz, /readyz)",

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,8 +20,12 @@ type Config struct {
 	File string
 	// Listen is the senders' address, host:port.
 	Listen string
-	Admin  Admin
-	Store  Store
+	// TLS of the senders' listener; nil: none.
+	TLS *TLS
+	// Proxies are the networks whose word on a sender's address and URL is believed.
+	Proxies []netip.Prefix
+	Admin   Admin
+	Store   Store
 	// Drain is how long a shutdown may take.
 	Drain  time.Duration
 	Limits Limits
@@ -54,6 +59,13 @@ type Admin struct {
 	Token string
 	// Hosts are further values of the Host header that are accepted.
 	Hosts []string
+}
+
+// TLS names the PEM files of the senders' listener.
+type TLS struct {
+	Cert, Key string
+	// ClientCA has the authorities of senders' certificates; empty: none is asked for.
+	ClientCA string
 }
 
 // Store is where rows are kept.
@@ -125,7 +137,8 @@ func Parse(name string, src []byte, env Env) (*Config, error) {
 
 // order is the order of the fields as they are printed.
 func order() []string {
-	return []string{"listen", "admin", "store", "create", "shutdown", "limits", "log", "sources",
+	return []string{"listen", "tls", "proxies", "admin",
+		"store", "create", "shutdown", "limits", "log", "sources",
 		"flows", "resources", "destinations", "gateway", "migrate"}
 }
 

@@ -291,26 +291,28 @@ func (r *reader) tls(o *object, url string) *outbox.TLSFiles {
 		r.add(o.get("tls").pos(), "tls has no meaning with %s://; expected %ss:// or no tls",
 			scheme, scheme)
 	}
-	file := func(name string) string {
-		n := t.textNode(name, "the path of a PEM file")
-		if n == nil {
-			return ""
-		}
-		p := n.text
-		if p != "" && !filepath.IsAbs(p) {
-			p = filepath.Join(r.dir, p)
-		}
-		t.out.put(name, textOut(p))
-		if n.filled {
-			t.out.put(name, nodeOut(n))
-		}
-		return p
-	}
-	f := &outbox.TLSFiles{CA: file("ca"), Cert: file("cert"), Key: file("key")}
+	f := &outbox.TLSFiles{CA: r.pem(t, "ca"), Cert: r.pem(t, "cert"), Key: r.pem(t, "key")}
 	f.ServerName = t.text("server_name", "", "the name in the server's certificate")
 	if (f.Cert == "") != (f.Key == "") {
 		r.add(t.at(), "cert and key belong together; expected both or none")
 	}
 	t.close("tls")
 	return f
+}
+
+// pem reads the path of a PEM file.
+func (r *reader) pem(o *object, name string) string {
+	n := o.textNode(name, "the path of a PEM file")
+	if n == nil {
+		return ""
+	}
+	p := n.text
+	if p != "" && !filepath.IsAbs(p) {
+		p = filepath.Join(r.dir, p)
+	}
+	o.out.put(name, textOut(p))
+	if n.filled {
+		o.out.put(name, nodeOut(n))
+	}
+	return p
 }

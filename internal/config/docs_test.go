@@ -10,6 +10,8 @@ import (
 
 // everything is a file that says as much as a file can.
 const everything = `listen: 127.0.0.1:8080
+tls: {cert: c.pem, key: k.pem, client_ca: ca.pem}
+proxies: [10.0.0.0/8]
 sources:
   rcs:
     paths: [/a]
@@ -18,7 +20,22 @@ sources:
     event: "body.kind"
     ignore: [body.at]
     keep_body: 1d
-    auth: {bearer: a-token}
+    auth:
+      bearer: a-token
+      basic: {username: u, password: p}
+      ips: [192.0.2.0/24]
+      client_names: [n]
+      stripe: {secret: 0123456789abcdef, tolerance: 1m}
+      github: {secret: 0123456789abcdef}
+      shopify: {secret: 0123456789abcdef}
+      slack: {secret: 0123456789abcdef}
+      twilio: {secret: 0123456789abcdef}
+      any_of:
+        - {adyen: {secret: "0000000000000000000000000000000000000000000000000000000000000000"}}
+        - {standard_webhooks: {secret: MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, header_prefix: svix}}
+      hmac: {secret: "0123456789abcdef", header: X, prefix: p, separator: " ", sign_over: decoded,
+        key_encoding: text, timestamp: {header: X-T, format: rfc3339}, signed: "{timestamp}{body}"}
+    public_url: https://h
     drop_headers: [X-A]
     reply:
       accepted: {status: 200, headers: {X-B: "${body.id}"}, body: ok}

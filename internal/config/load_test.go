@@ -34,7 +34,8 @@ func TestLoad_TheExamplesLoadAndPrintAsAFixedPoint(t *testing.T) {
 func TestPrint_OfEverythingIsAFixedPoint(t *testing.T) {
 	env := Env{Override: Override{AdminToken: "0123456789abcdef"}} // as the printed one is hidden
 	first := printed(t, mustParse(t, everything, env))
-	filled := strings.ReplaceAll(first, `"***"`, "0123456789abcdefg") // hidden ones are refused
+	secret := strings.Repeat("0123456789abcdef", 4) // as text, hex and base64; *** is refused
+	filled := strings.ReplaceAll(first, `"***"`, `"`+secret+`"`)
 	if second := printed(t, mustParse(t, filled, env)); second != first {
 		t.Errorf("printed again:\n%s\nfirst:\n%s", second, first)
 	}

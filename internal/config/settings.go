@@ -32,6 +32,8 @@ func wrongAddress(s string) string {
 // settings reads everything beside sources, flows, resources and destinations.
 func (r *reader) settings(o *object) {
 	r.listeners(o)
+	r.senderTLS(o)
+	r.proxies(o)
 	r.store(o)
 	drain := o.object("shutdown")
 	r.c.Drain = drain.duration("drain", defaultDrain)
@@ -77,6 +79,20 @@ func (r *reader) listeners(o *object) {
 		r.add(at, "admin listens on %s, the senders' address; expected another port",
 			quote(c.Admin.Listen))
 	}
+}
+
+// senderTLS reads with what the senders' listener proves itself, and whose certificates of senders
+// it trusts.
+func (r *reader) senderTLS(o *object) {
+	t := o.optional("tls")
+	if t == nil {
+		return
+	}
+	r.c.TLS = &TLS{Cert: r.pem(t, "cert"), Key: r.pem(t, "key"), ClientCA: r.pem(t, "client_ca")}
+	if t.n != nil && (!t.has("cert") || !t.has("key")) {
+		r.add(t.at(), "tls needs `cert` and `key`; expected the paths of both PEM files")
+	}
+	t.close("tls")
 }
 
 // minToken is the shortest token that can't be guessed over a network in useful time.

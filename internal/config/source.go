@@ -83,6 +83,7 @@ func (r *reader) source(key *node, o *object, taken map[string]*node) {
 	}
 	settings := SourceSettings{Name: key.text}
 	s.Verifier = r.auth(o)
+	r.publicURL(o, s)
 	s.Replies = r.replies(o)
 	r.target(key, o, s, &settings)
 	showCleared(o)

@@ -37,7 +37,10 @@ var rules = []rule{
 	{pattern: "queue", own: []string{"."}},
 	{pattern: "queue/queuetest", own: []string{".", "queue"}},
 	{pattern: "flow", own: []string{".", "queue", "internal/value"}},
-	{pattern: "inbox", own: []string{".", "queue", "internal/value", "internal/httpresult"}},
+	{
+		pattern: "inbox",
+		own:     []string{".", "queue", "webhook", "internal/value", "internal/httpresult"},
+	},
 	{
 		pattern: "outbox/...",
 		own:     []string{".", "queue", "outbox/...", "internal/httpresult"},

@@ -1,16 +1,20 @@
 package server
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 
 	"golang.org/x/net/netutil"
 
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/api"
+	"github.com/oncekit/once/internal/config"
 )
 
 // listener is an address and what is served on it.
@@ -41,13 +45,48 @@ func shown(configured string, l net.Listener) string {
 func (s *Server) serveSenders() error {
 	receiver, err := inbox.New(s.store, s.cfg.Sources, inbox.Config{
 		MaxInFlightBytes: s.cfg.Limits.Bodies, Observer: s.metrics, Logger: s.log,
+		Proxies: s.cfg.Proxies,
 	})
 	if err != nil {
 		return err
 	}
 	s.senders.net = netutil.LimitListener(s.senders.net, s.cfg.Limits.Connections)
 	s.senders.http = s.server(receiver)
-	return nil
+	if s.cfg.TLS != nil {
+		s.senders.http.TLSConfig, err = senderTLS(s.cfg.TLS)
+	}
+	return err
+}
+
+// senderTLS loads what the senders' listener proves itself with. A sender's certificate is asked
+// for where there are authorities for it; whether one is needed each source says.
+func senderTLS(files *config.TLS) (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		return nil, fmt.Errorf("load tls.cert and tls.key: %w", err)
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	if files.ClientCA == "" {
+		return c, nil
+	}
+	pem, err := os.ReadFile(files.ClientCA)
+	if err != nil {
+		return nil, fmt.Errorf("load tls.client_ca: %w", err)
+	}
+	c.ClientCAs = x509.NewCertPool()
+	if !c.ClientCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("load tls.client_ca: %s holds no PEM certificate", files.ClientCA)
+	}
+	c.ClientAuth = tls.VerifyClientCertIfGiven
+	return c, nil
+}
+
+// serve answers until the listener is closed, with TLS if it has what it takes.
+func (l listener) serve() error {
+	if l.http.TLSConfig != nil {
+		return l.http.ServeTLS(l.net, "", "")
+	}
+	return l.http.Serve(l.net)
 }
 
 func (s *Server) serveAdmin() error {

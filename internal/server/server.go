@@ -122,7 +122,7 @@ func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 2)
 	for _, l := range []listener{s.senders, s.admin} {
 		wg.Go(func() {
-			if err := l.http.Serve(l.net); !errors.Is(err, http.ErrServerClosed) {
+			if err := l.serve(); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
 			}
 		})

@@ -63,26 +63,45 @@ func (ca *CA) Config() *tls.Config {
 // Server signs a new server certificate and gives the paths of it and of its key, in PEM.
 func (ca *CA) Server(t testing.TB) (certFile, keyFile string) {
 	t.Helper()
-	key := newKey(t)
-	template := &x509.Certificate{
-		SerialNumber: serial(t),
-		Subject:      pkix.Name{CommonName: "localhost"},
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(24 * time.Hour),
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:     []string{"localhost"},
-		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+	return ca.sign(t, &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "localhost"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	})
+}
+
+// Client signs a new client certificate with a name.
+func (ca *CA) Client(t testing.TB, name string) tls.Certificate {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(ca.sign(t, &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "client"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		DNSNames:    []string{name},
+	}))
+	if err != nil {
+		t.Fatalf("load client certificate: %v", err)
 	}
+	return pair
+}
+
+// sign fills a certificate in, signs it, and writes it and its key to files.
+func (ca *CA) sign(t testing.TB, template *x509.Certificate) (certFile, keyFile string) {
+	t.Helper()
+	key := newKey(t)
+	template.SerialNumber = serial(t)
+	template.NotBefore = time.Now().Add(-time.Hour)
+	template.NotAfter = time.Now().Add(24 * time.Hour)
+	template.KeyUsage = x509.KeyUsageDigitalSignature
 	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, &key.PublicKey, ca.key)
 	if err != nil {
-		t.Fatalf("sign server certificate: %v", err)
+		t.Fatalf("sign certificate: %v", err)
 	}
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		t.Fatalf("encode server key: %v", err)
+		t.Fatalf("encode key: %v", err)
 	}
-	name := fmt.Sprintf("server-%x", template.SerialNumber)
+	name := fmt.Sprintf("leaf-%x", template.SerialNumber)
 	certFile = filepath.Join(ca.dir, name+".pem")
 	keyFile = filepath.Join(ca.dir, name+".key")
 	writePEM(t, certFile, "CERTIFICATE", der)
