@@ -64,6 +64,7 @@ func (a *app) tell(err error) int {
 	var wrongFile *config.Error
 	var usage *usageError
 	var locked *oncesqlite.LockedError
+	var stopped *stoppedError
 	status, text := statusFailed, "once: "+err.Error()
 	switch {
 	case errors.As(err, &wrongFile):
@@ -72,6 +73,10 @@ func (a *app) tell(err error) int {
 		status, text = statusUsage, text+usage.hint
 	case errors.As(err, &locked):
 		text = "once: " + locked.Error()
+	case errors.As(err, &stopped):
+		status = statusStopped
+	case errors.Is(err, errDemo):
+		return statusFailed // it was told
 	}
 	if _, werr := fmt.Fprintln(a.io.Err, text); werr != nil {
 		return statusFailed
@@ -97,8 +102,8 @@ through a state machine to its effects: exactly as if it had arrived once.`,
 		return &usageError{err, hint(c)}
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(a.serveCommand(), a.initCommand(), a.configCommand(), a.backupCommand(),
-		a.versionCommand())
+	root.AddCommand(a.serveCommand(), a.demoCommand(), a.initCommand(), a.configCommand(),
+		a.backupCommand(), a.versionCommand())
 	takes(root, 0, 0, "")
 	return root
 }

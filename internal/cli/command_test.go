@@ -39,6 +39,11 @@ func TestTheCommandLineSaysWhatIsWrongWithIt(t *testing.T) {
 		{"serve --listen nowhere", 2, "", "expected an address"},
 		{"serve --admin 0.0.0.0:0", 2, "", "expected admin.token"},
 		{"init a b", 2, "", `"b" is one argument too many`},
+		{"serve --clock-offset -1h", 1, "", "the store's clock never runs backwards"},
+		{"demo now", 2, "", `"now" is no command of once demo`},
+		{"demo --robots 0", 2, "", "demo: --robots 0: expected 1 to 2000\n`once demo --help` says"},
+		{"demo --duration 1s", 2, "", "expected 2s to 1h0m0s"},
+		{"help demo", 0, "Watch a simulated plant", ""},
 		{"backup", 2, "", "backup: FILE is missing"},
 		{"backup copy.db --store sqlite:" + missing, 1, "", "no such file"},
 	} {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -52,19 +54,30 @@ const gcPercent = 400
 
 func (a *app) serveCommand() *cobra.Command {
 	var f settings
+	var offset time.Duration
 	c := takes(&cobra.Command{
 		Use:   "serve",
 		Short: "Receive callbacks and work them",
 		Long: `Receive callbacks, answer at once, and work them to their effects.
 Without a file it serves the built-in robot example and prints effects to the console.
 SIGTERM or Ctrl-C ends it in order; a second one ends it at once, and nothing is lost.`,
-		RunE: func(*cobra.Command, []string) error { return a.serve(&f) },
+		RunE: func(*cobra.Command, []string) error {
+			if offset < 0 {
+				return fmt.Errorf("--clock-offset %v: the store's clock never runs backwards",
+					offset)
+			}
+			return a.serve(&f, offset)
+		},
 	}, 0, 0, "")
 	f.add(c, true)
+	// For the demo: hours pass between two lives of the process. The store never goes back behind a
+	// time that it has given out. Effects with `expires` are judged by the machine's clock.
+	c.Flags().DurationVar(&offset, "clock-offset", 0, "how far the store's clock is put forward")
+	_ = c.Flags().MarkHidden("clock-offset") // it exists
 	return c
 }
 
-func (a *app) serve(f *settings) error {
+func (a *app) serve(f *settings, offset time.Duration) error {
 	cfg, err := f.load()
 	if err != nil {
 		return err
@@ -74,12 +87,20 @@ func (a *app) serve(f *settings) error {
 	defer stop()
 	log := logger(a.io.Err, cfg.Log)
 	s, err := server.Open(ctx, server.Options{Config: cfg, Handlers: a.handlers, Effects: a.io.Out,
-		Logger: log, Version: version()})
+		Logger: log, Version: version(), Now: shifted(offset)})
 	if err != nil {
 		return err
 	}
 	a.greet(cfg, s, f.file == "")
 	return s.Run(ctx)
+}
+
+// shifted is the machine's clock, put forward; nil: as it is.
+func shifted(offset time.Duration) func() time.Time {
+	if offset == 0 {
+		return nil
+	}
+	return func() time.Time { return time.Now().Add(offset) }
 }
 
 // tune sets up the runtime, where its variables are not set.

@@ -36,6 +36,9 @@ type Options struct {
 	// Probe is called at each Point, for tests of what a process loses that ends there. Default:
 	// nobody is called.
 	Probe func(oncesqlite.Point)
+	// Now is the store's clock, for tests and demonstrations of what happens days later. Default:
+	// the machine's.
+	Now func() time.Time
 }
 
 // Server is one running configuration.
@@ -90,7 +93,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}
 	if s.store, err = oncesqlite.Open(ctx, oncesqlite.Config{
 		Path: s.cfg.Store.Path, NoCreate: !s.cfg.Store.Create, Logger: s.log,
-		RejectedPerSource: s.cfg.Limits.Rejected, Probe: s.opts.Probe,
+		RejectedPerSource: s.cfg.Limits.Rejected, Probe: s.opts.Probe, Now: s.opts.Now,
 	}); err != nil {
 		return err
 	}

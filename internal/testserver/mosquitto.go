@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/oncekit/once/internal/child"
 )
 
 const (
@@ -37,7 +39,7 @@ type Broker struct {
 	conf brokerConfig
 
 	mu   sync.Mutex
-	proc *process // nil while the broker is down
+	proc *child.Process // nil while the broker is down
 }
 
 // Mosquitto starts a broker and returns when it accepts MQTT connections. It ends with the test.
@@ -115,7 +117,7 @@ func (b *Broker) end(signal os.Signal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.proc != nil {
-		b.proc.end(signal)
+		b.proc.End(signal, stopLimit)
 		b.proc = nil
 	}
 }
@@ -141,12 +143,12 @@ func (b *Broker) start() error {
 	}
 	cmd := exec.Command(program, "-c", b.file("mosquitto.conf"))
 	cmd.Stdout, cmd.Stderr = log, log
-	proc, err := startProcess(cmd)
+	proc, err := child.Start(cmd)
 	if err != nil {
 		return err
 	}
 	if err := b.awaitReady(proc, from); err != nil {
-		proc.end(syscall.SIGKILL)
+		proc.Kill()
 		return err
 	}
 	b.proc = proc
@@ -167,7 +169,7 @@ func mosquittoProgram() (string, error) {
 
 // awaitReady waits until this very process says that it runs, and a client gets its CONNACK. The
 // log is asked first: on a port that is taken, another broker would answer in its place.
-func (b *Broker) awaitReady(proc *process, logFrom int64) error {
+func (b *Broker) awaitReady(proc *child.Process, logFrom int64) error {
 	deadline := time.Now().Add(startLimit)
 	for {
 		log := logSince(b.file("log"), logFrom)
@@ -175,9 +177,9 @@ func (b *Broker) awaitReady(proc *process, logFrom int64) error {
 			return nil
 		}
 		switch {
-		case proc.ended() && addressTaken.MatchString(log):
+		case proc.Ended() && addressTaken.MatchString(log):
 			return errPortTaken
-		case proc.ended():
+		case proc.Ended():
 			return fmt.Errorf("the broker ended: %s", log)
 		case time.Now().After(deadline):
 			return fmt.Errorf("the broker is not ready after %v: %s", startLimit, log)

@@ -1,0 +1,108 @@
+package cli_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/oncekit/once/internal/testserver"
+)
+
+// demo starts `once demo` whose folder is made in a folder of its own, and returns that.
+func demo(t *testing.T, args ...string) (*process, string) {
+	t.Helper()
+	dir := t.TempDir()
+	return start(t, "/usr/bin/env", dir, append([]string{"TMPDIR=" + dir, program(t, "./cmd/once"),
+		"demo"}, args...)...), dir
+}
+
+// children are the processes whose command line names a folder.
+func children(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range all {
+		b, err := os.ReadFile(file)
+		if err == nil && bytes.Contains(b, []byte(filepath.Join(dir, "once-demo-"))) {
+			out = append(out, string(bytes.ReplaceAll(b, []byte{0}, []byte{' '})))
+		}
+	}
+	return out
+}
+
+// nothingLeft waits until neither a process nor a folder of a demo is there.
+func nothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	testserver.Until(t, patience, "nothing is left behind", func() bool {
+		list, err := os.ReadDir(dir)
+		return err == nil && len(list) == 0 && len(children(t, dir)) == 0
+	})
+}
+
+func TestTheDemoComesOutRight(t *testing.T) {
+	t.Parallel()
+	p, dir := demo(t, "--robots", "4", "--duration", "4s", "--seed", "7", "--rate", "40")
+	if status := p.status(); status != 0 {
+		t.Fatalf("status %d:\n%s%s", status, p.out, p.err)
+	}
+	for _, want := range []string{"once demo: 4 robots, 4s, 40 requests a second, seed 7\n",
+		"server   SIGKILL", "  doubled" + strings.Repeat(" ", 23) + "0\n", "order kept   yes\n",
+		"✓ Nothing was lost and nothing was done twice, in spite of 2 SIGKILLs"} {
+		if !strings.Contains(p.out.String(), want) {
+			t.Errorf("it lacks %q:\n%s", want, p.out)
+		}
+	}
+	nothingLeft(t, dir)
+}
+
+func TestAStoreThatIsAskedForIsKept(t *testing.T) {
+	t.Parallel()
+	p, dir := demo(t, "--robots", "2", "--duration", "2s", "--store", "sqlite:kept.db")
+	if status := p.status(); status != 0 {
+		t.Fatalf("status %d:\n%s%s", status, p.out, p.err)
+	}
+	file := filepath.Join(dir, "kept.db")
+	if want := "once serve --store sqlite:" + file; !strings.Contains(p.out.String(), want) {
+		t.Errorf("it lacks %q:\n%s", want, p.out)
+	}
+	again := serve(t, dir, "--store", "sqlite:kept.db")
+	if list := again.callbacks("state=done"); len(list) < 3 {
+		t.Errorf("the store has %d callbacks that are done", len(list))
+	}
+}
+
+func TestADemoThatIsEndedLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP,
+		syscall.SIGKILL} {
+		t.Run(fmt.Sprint(signal), func(t *testing.T) {
+			t.Parallel()
+			p, dir := demo(t, "--robots", "3", "--duration", "1m")
+			testserver.Until(t, patience, "it runs", func() bool {
+				return strings.Contains(p.out.String(), "accepted ")
+			})
+			if n := len(children(t, dir)); n != 2 {
+				t.Errorf("%d processes, want the server and the janitor", n)
+			}
+			p.signal(signal)
+			status, want := p.status(), 130
+			if signal == syscall.SIGKILL {
+				want = -1
+			}
+			if status != want {
+				t.Errorf("status %d, want %d", status, want)
+			}
+			if says := "once: demo: stopped before its end: there is no verdict\n"; want == 130 &&
+				p.err.String() != says {
+				t.Errorf("it says %q, want %q", p.err, says)
+			}
+			nothingLeft(t, dir)
+		})
+	}
+}

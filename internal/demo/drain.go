@@ -1,0 +1,60 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oncekit/once/internal/demo/model"
+)
+
+// drain waits until the server has nothing left to do, for a bounded time, and says what is left.
+func (p *rehearsal) drain(ctx context.Context) (left string, err error) {
+	begun := time.Now()
+	wait, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	for calm := 0; ; {
+		if err := p.server.lived(); err != nil {
+			return "", err
+		}
+		b, err := p.server.client.left(wait)
+		switch {
+		case ctx.Err() != nil:
+			return "", context.Cause(ctx)
+		case err != nil && wait.Err() == nil:
+			return "", err
+		case err == nil && b.none():
+			if calm++; calm == 2 { // what is woken in between is seen by the second look
+				p.timing.drained = time.Since(begun)
+				return "", nil
+			}
+		default:
+			calm = 0
+		}
+		if !pause(wait, 50*time.Millisecond) && ctx.Err() == nil {
+			return fmt.Sprintf("after %v there are still %v not done", drainLimit, b), nil
+		}
+	}
+}
+
+// collect gathers the evidence.
+func (p *rehearsal) collect(ctx context.Context) (*model.Evidence, error) {
+	ctx, cancel := context.WithTimeout(ctx, collectLimit)
+	defer cancel()
+	e := &model.Evidence{Callbacks: p.book.callbacks()}
+	var tasks []string
+	known := map[string]bool{}
+	for _, c := range e.Callbacks {
+		if !known[c.Task] {
+			known[c.Task] = true
+			tasks = append(tasks, c.Task)
+		}
+	}
+	var err error
+	if e.Store, err = p.server.client.store(ctx, tasks); err != nil {
+		return nil, err
+	}
+	// Last: what is acknowledged in the store has arrived before.
+	e.Sightings = p.seen.all()
+	return e, nil
+}

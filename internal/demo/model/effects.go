@@ -1,0 +1,112 @@
+package model
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Alarm is the effect that time makes, not a callback: the task stands still for too long. The demo
+// shifts the clock by hours, so that it comes; whether it does is up to when a task was under way.
+const Alarm = "task-stands-still"
+
+// effects compares what arrived with what had to go out.
+func (c *court) effects() {
+	want := map[effect]bool{}
+	for _, k := range c.lives {
+		for _, ef := range k.effects {
+			want[ef] = true
+		}
+	}
+	c.Expected = len(want)
+	c.arrivals(want)
+	for _, ef := range sortedEffects(want) {
+		if c.ids[ef] == nil {
+			c.fault(Lost, ef.task, "%s never arrived", ef)
+		}
+	}
+	stored := map[string]*StoredEffect{}
+	for i := range c.e.Store.Effects {
+		s := &c.e.Store.Effects[i]
+		stored[s.ID] = s
+		c.storedEffect(s, want)
+	}
+	for _, ef := range sortedEffects(c.ids) {
+		for _, id := range c.ids[ef] {
+			if stored[id] == nil {
+				c.fault(Doubled, ef.task,
+					"%s arrived under the id %s, which the server does not know", ef, id)
+			}
+		}
+	}
+	c.order()
+}
+
+// sortedEffects are the keys of a map, so that faults come in the same order each time.
+func sortedEffects[V any](m map[effect]V) []effect {
+	return slices.SortedFunc(maps.Keys(m), func(a, b effect) int {
+		return strings.Compare(a.String(), b.String())
+	})
+}
+
+// arrivals sorts what arrived by effect and id.
+func (c *court) arrivals(want map[effect]bool) {
+	payload := map[string]string{}
+	for i := range c.e.Sightings {
+		s := &c.e.Sightings[i]
+		ef := s.key()
+		if _, again := c.first[s.ID]; again {
+			c.Repeated++
+			if payload[s.ID] != s.Destination+s.Payload {
+				c.fault(Difference, s.Task, "the id %s of %s came with other content", s.ID, ef)
+			}
+			continue
+		}
+		c.first[s.ID], payload[s.ID] = i, s.Destination+s.Payload
+		before := len(c.ids[ef])
+		c.ids[ef] = append(c.ids[ef], s.ID)
+		switch {
+		case before > 0:
+			c.fault(Doubled, s.Task, "%s arrived under two ids, %s and %s", ef, c.ids[ef][0], s.ID)
+		case s.Name == Alarm && c.lives[s.Task].started():
+			c.Alarms++
+		case !want[ef]:
+			c.fault(Doubled, s.Task, "%s arrived, and nothing explains it", ef)
+		default:
+			c.Seen++
+		}
+	}
+}
+
+// started reports whether a task was ever on its way.
+func (k *life) started() bool { return k != nil && k.state != unknown }
+
+// storedEffect compares an effect of the store with what arrived.
+func (c *court) storedEffect(s *StoredEffect, want map[effect]bool) {
+	ef := effect{s.Task, s.Name, s.Resource}
+	switch {
+	case s.State != done:
+		c.fault(Lost, s.Task, "%s is %s and not acknowledged%s", ef, s.State, because(s.Error))
+	case s.Name != Alarm && !want[ef]:
+		c.fault(Doubled, s.Task, "%s is in the store, and nothing explains it", ef)
+	default:
+		if _, ok := c.first[s.ID]; !ok {
+			c.fault(Lost, s.Task, "%s counts as acknowledged under the id %s, which never arrived",
+				ef, s.ID)
+		}
+	}
+}
+
+// order checks that what belongs to one task arrived at a destination in the order of its causes:
+// what stands still is told before what has moved on.
+func (c *court) order() {
+	for _, ef := range sortedEffects(c.ids) {
+		if ef.name != Alarm {
+			continue
+		}
+		told := c.ids[effect{ef.task, "tell-wms", ""}]
+		if told != nil && c.first[told[0]] < c.first[c.ids[ef][0]] {
+			c.fault(Order, ef.task, "tell-wms arrived before %s, which was earlier", Alarm)
+		}
+	}
+}
