@@ -7,8 +7,9 @@ import (
 	"github.com/oncekit/once"
 )
 
-// Browser answers the questions of an operator. Every filter is backed by an index, so a page takes
-// a bounded time however many rows there are. Safe for concurrent use.
+// Browser answers the questions of an operator. Every filter is backed by an index, or a page looks
+// at a bounded number of things and says where to go on: it takes a bounded time however many there
+// are. Safe for concurrent use.
 type Browser interface {
 	// Rows returns a page of rows, latest first. Bodies and Meta are left out.
 	Rows(ctx context.Context, q RowQuery) (RowPage, error)
@@ -16,6 +17,9 @@ type Browser interface {
 	Row(ctx context.Context, k Kind, id string) (RowDetail, error)
 	// Task returns a task and its history, earliest first; once.ErrNotFound if there is none.
 	Task(ctx context.Context, flow, id string) (Task, []HistoryEntry, error)
+	// Tasks returns a page of tasks, those that were created last first. Tombstones, Fields and
+	// Taken are left out.
+	Tasks(ctx context.Context, q TaskQuery) (TaskPage, error)
 	// Resources returns a page of resources by kind and name.
 	Resources(ctx context.Context, q ResourceQuery) (ResourcePage, error)
 	// Rejected returns the latest refused messages, latest first; source may be empty.
@@ -83,6 +87,20 @@ type HistoryEntry struct {
 	Note          string
 	Actor, Reason string
 	Callback      string
+}
+
+// TaskQuery selects tasks. Empty fields select everything.
+type TaskQuery struct {
+	Flow   string
+	State  string
+	Limit  int    // 1 to 1000
+	Cursor string // from the page before
+}
+
+// TaskPage is one page of tasks. Like a RowPage it may be shorter than its limit while Next is set.
+type TaskPage struct {
+	Tasks []Task
+	Next  string // empty: no further page
 }
 
 // ResourceQuery selects resources.

@@ -31,6 +31,8 @@ type Config struct {
 
 	// Destinations says how each destination stands. Default: there are none.
 	Destinations func() []Destination
+	// Sources says how each source stands. Default: there are none.
+	Sources func() []Source
 
 	// Listen is the address of the listener, host:port. Its host may stand in a Host header.
 	// Anything but a loopback address needs a Token. Default: unknown, so a Token is needed.
@@ -77,6 +79,9 @@ func New(cfg Config) (*API, error) {
 	}
 	if cfg.Destinations == nil {
 		cfg.Destinations = func() []Destination { return nil }
+	}
+	if cfg.Sources == nil {
+		cfg.Sources = func() []Source { return nil }
 	}
 	if cfg.Version == "" {
 		cfg.Version = "unknown"

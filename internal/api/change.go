@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/oncekit/once/internal/wire"
 	"github.com/oncekit/once/queue"
 )
 
@@ -19,32 +20,9 @@ const maxChange = 64 << 10
 // Bounds of who and why, in bytes. They are kept with each change and shown in lists.
 const maxActor, maxReason = 200, 2000
 
-// Change is the body of every change.
-type Change struct {
-	Actor  string `json:"actor" doc:"Who makes the change; kept with it. At most 200 bytes."`
-	Reason string `json:"reason" doc:"Why; kept with it. At most 2000 bytes."`
-}
-
-type acceptChange struct {
-	Change
-	Receipt *int64 `json:"receipt" null:"no" doc:"The conflict: n of one of the receipts."`
-}
-
-type moveChange struct {
-	Change
-	To string `json:"to" doc:"The new state."`
-}
-
-type transferChange struct {
-	Change
-	To *owner `json:"to" null:"no" doc:"The new owner."`
-}
-
-func (ch *Change) who() *Change { return ch }
-
 // change reads the body of a change. A content type that no form can send is asked for, so that a
 // browser asks before it sends such a request across origins; and the question is refused.
-func (c *call) change(action string, into interface{ who() *Change }) error {
+func (c *call) change(action string, into interface{ Who() *wire.Change }) error {
 	if err := checkContent(c.r.Header); err != nil {
 		return err
 	}
@@ -61,7 +39,7 @@ func (c *call) change(action string, into interface{ who() *Change }) error {
 	if err := json.Unmarshal(b, into, json.RejectUnknownMembers(true)); err != nil {
 		return problemf(http.StatusBadRequest, "the body is wrong: %s", wrongJSON(err))
 	}
-	who := into.who()
+	who := into.Who()
 	if err := checkText("actor", who.Actor, maxActor, unicode.IsControl); err != nil {
 		return err
 	}

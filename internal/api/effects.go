@@ -4,49 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/oncekit/once/internal/wire"
 	"github.com/oncekit/once/queue"
 )
 
-// effect is one line of the list of effects.
-type effect struct {
-	ID          string   `json:"id" doc:"Public id; the Idempotency-Key of every try."`
-	Destination string   `json:"destination"`
-	Name        string   `json:"name"`
-	Flow        string   `json:"flow"`
-	Task        string   `json:"task" doc:"The task that it comes from; empty: none."`
-	Resource    string   `json:"resource" doc:"kind/name that it is about; empty: none."`
-	Cause       string   `json:"cause" doc:"Id of the callback, task/FLOW/ID, or person."`
-	State       string   `json:"state" enum:"effect"`
-	Attempt     int      `json:"attempt" doc:"Tries so far, the running one included."`
-	CreatedAt   instant  `json:"created_at"`
-	NextTryAt   *instant `json:"next_try_at"`
-	Error       string   `json:"error" doc:"The reason for the state; empty: none."`
-}
-
-type effectPage struct {
-	Items []effect `json:"items" doc:"Latest first."`
-	Next  string   `json:"next" doc:"Cursor of the next page; empty: there is none."`
-}
-
-// effectDetail is an effect with everything that is kept about it.
-type effectDetail struct {
-	effect
-	Frees      bool            `json:"frees" doc:"Its acknowledgement sets its resource free."`
-	DeadCause  string          `json:"dead_cause" enum:"cause" doc:"Why it is dead, or empty."`
-	ExpiresAt  *instant        `json:"expires_at" doc:"It is not sent later than this."`
-	StartedAt  *instant        `json:"started_at" doc:"Start of the last try."`
-	FinishedAt *instant        `json:"finished_at"`
-	Addressing json.RawMessage `json:"addressing" doc:"Topic, path, headers; what it needs."`
-	Payload
-	Attempts []attempt `json:"attempts" doc:"The latest tries, earliest first."`
-	Audit    []action  `json:"audit" doc:"What people did to it, earliest first."`
-}
-
-func effectOf(r *queue.Row) effect {
-	return effect{
+func effectOf(r *queue.Row) wire.Effect {
+	return wire.Effect{
 		ID: r.ID(), Destination: r.Source, Name: r.Event, Flow: r.Flow, Task: r.Task,
 		Resource: r.Resource, Cause: r.Cause, State: string(r.State), Attempt: r.Attempt,
-		CreatedAt: instant(r.ReceivedAt), NextTryAt: nextTry(r), Error: r.Error,
+		CreatedAt: wire.Instant(r.ReceivedAt), NextTryAt: nextTry(r), Error: r.Error,
 	}
 }
 
@@ -58,7 +24,7 @@ func (a *API) listEffects(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := effectPage{Items: []effect{}, Next: c.next(page.Next)}
+	out := wire.EffectPage{Items: []wire.Effect{}, Next: c.next(page.Next)}
 	for i := range page.Rows {
 		out.Items = append(out.Items, effectOf(&page.Rows[i]))
 	}
@@ -71,10 +37,11 @@ func (a *API) getEffect(c *call) (any, error) {
 		return nil, fmt.Errorf("effect %q: %w", c.path["id"], err)
 	}
 	r := &d.Row
-	return effectDetail{
-		effect: effectOf(r), Frees: r.Frees, DeadCause: string(r.DeadCause),
-		ExpiresAt: maybe(r.ExpiresAt), StartedAt: maybe(r.StartedAt),
-		FinishedAt: maybe(r.FinishedAt), Addressing: objectOf(r.Meta), Payload: payload(r.Body),
+	return wire.EffectDetail{
+		Effect: effectOf(r), Frees: r.Frees, DeadCause: string(r.DeadCause),
+		ExpiresAt: wire.Maybe(r.ExpiresAt), StartedAt: wire.Maybe(r.StartedAt),
+		FinishedAt: wire.Maybe(r.FinishedAt), Addressing: objectOf(r.Meta),
+		Payload:  wire.PayloadOf(r.Body),
 		Attempts: attemptsOf(d.Attempts), Audit: auditOf(d.Audit),
 	}, nil
 }
@@ -89,7 +56,7 @@ func objectOf(b []byte) json.RawMessage {
 }
 
 func (a *API) retryEffect(c *call) (any, error) {
-	if err := c.change("retry", &Change{}); err != nil {
+	if err := c.change("retry", &wire.Change{}); err != nil {
 		return nil, err
 	}
 	if err := a.cfg.Operator.Retry(c.ctx, queue.Effect, c.path["id"], c.by, nil); err != nil {
@@ -99,7 +66,7 @@ func (a *API) retryEffect(c *call) (any, error) {
 }
 
 func (a *API) discardEffect(c *call) (any, error) {
-	if err := c.change("discard", &Change{}); err != nil {
+	if err := c.change("discard", &wire.Change{}); err != nil {
 		return nil, err
 	}
 	if err := a.cfg.Operator.Discard(c.ctx, queue.Effect, c.path["id"], c.by,
@@ -111,7 +78,7 @@ func (a *API) discardEffect(c *call) (any, error) {
 
 // ackEffect says that an effect happened, with what follows from it for its resource.
 func (a *API) ackEffect(c *call) (any, error) {
-	if err := c.change("done", &Change{}); err != nil {
+	if err := c.change("done", &wire.Change{}); err != nil {
 		return nil, err
 	}
 	err := a.cfg.Operator.Acknowledge(c.ctx, c.path["id"], c.by, a.cfg.Engine.Acknowledged)

@@ -27,6 +27,10 @@ func (nothing) Task(_ context.Context, flow, id string) (queue.Task, []queue.His
 	return queue.Task{Flow: flow, ID: id}, nil, nil
 }
 
+func (nothing) Tasks(context.Context, queue.TaskQuery) (queue.TaskPage, error) {
+	return queue.TaskPage{}, nil
+}
+
 func (nothing) Resources(context.Context, queue.ResourceQuery) (queue.ResourcePage, error) {
 	return queue.ResourcePage{}, nil
 }

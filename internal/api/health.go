@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncekit/once"
+	"github.com/oncekit/once/internal/wire"
 )
 
 // probeTimeout is how long the store may take to say that it can be written.
@@ -61,12 +62,8 @@ func (p *probe) ask() *answer {
 	return a
 }
 
-type health struct {
-	Status string `json:"status" doc:"alive or ready."`
-}
-
 func (a *API) healthz(w http.ResponseWriter, _ *http.Request) {
-	a.write(w, health{"alive"})
+	a.write(w, wire.Health{Status: "alive"})
 }
 
 // readyz tells the reason to those who show the token where there is one.
@@ -74,7 +71,7 @@ func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 	err := a.probe.check(r.Context())
 	switch {
 	case err == nil:
-		a.write(w, health{"ready"})
+		a.write(w, wire.Health{Status: "ready"})
 	case a.guard.token(r) != nil:
 		a.refuse(w, r, problemf(http.StatusServiceUnavailable, "the store can't be written"))
 	default:

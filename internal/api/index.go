@@ -1,21 +1,12 @@
 package api
 
-// index is what the listener has, for a person who looks at it without having read anything.
-type index struct {
-	Version string      `json:"version" doc:"Of the program."`
-	Routes  []indexLine `json:"routes" doc:"What this listener answers."`
-}
-
-type indexLine struct {
-	Method  string `json:"method"`
-	Path    string `json:"path"`
-	Summary string `json:"summary"`
-}
+import "github.com/oncekit/once/internal/wire"
 
 func (a *API) index(*call) (any, error) {
-	out := index{Version: a.cfg.Version}
+	out := wire.Index{Version: a.cfg.Version}
 	for _, rt := range a.routes {
-		out.Routes = append(out.Routes, indexLine{rt.method, rt.pattern, rt.summary})
+		out.Routes = append(out.Routes,
+			wire.IndexLine{Method: rt.method, Path: rt.pattern, Summary: rt.summary})
 	}
 	return out, nil
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/oncekit/once/internal/wire"
 )
 
 // object is a YAML map that keeps its order.
@@ -27,7 +29,7 @@ func describe(routes []route, version string) ([]byte, error) {
 		}
 		paths[i].Value = append(paths[i].Value.(object), operation)
 	}
-	problemSchema := s.ref(problem{})
+	problemSchema := s.ref(wire.Problem{})
 	all, err := s.components()
 	if err != nil {
 		return nil, err

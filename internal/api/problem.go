@@ -8,20 +8,14 @@ import (
 	"strings"
 
 	"github.com/oncekit/once"
+	"github.com/oncekit/once/internal/wire"
 )
 
-// problem is a refusal as it is told (RFC 9457).
+// problem is a refusal with the headers of its answer.
 type problem struct {
-	Type   string `json:"type" doc:"Stable name of the kind of problem."`
-	Title  string `json:"title" doc:"The kind of problem in words."`
-	Status int    `json:"status" doc:"The HTTP status."`
-	Detail string `json:"detail" doc:"What is wrong with this request."`
-
-	header http.Header // of the answer
+	wire.Problem
+	header http.Header
 }
-
-// Error returns the detail.
-func (p *problem) Error() string { return p.Detail }
 
 // problemType is what a status stands for: the last part of its type, and its title.
 func problemType(status int) (name, title string) {
@@ -51,10 +45,10 @@ func problemType(status int) (name, title string) {
 // problemf makes a problem with a detail for people.
 func problemf(status int, format string, args ...any) *problem {
 	name, title := problemType(status)
-	return &problem{
+	return &problem{Problem: wire.Problem{
 		Type: "/problems/" + name, Title: title, Status: status,
 		Detail: fmt.Sprintf(format, args...),
-	}
+	}}
 }
 
 // retryAfter is what a caller is told when the store is away.
@@ -114,7 +108,7 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if p.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
 	}
-	told := *p
+	told := p.Problem
 	told.Detail = strings.ToValidUTF8(p.Detail, "\uFFFD")
 	if err := writeJSON(w, p.Status, "application/problem+json", told); err != nil {
 		a.log.Error("write a problem", "error", err)

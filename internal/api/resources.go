@@ -4,40 +4,15 @@ import (
 	"fmt"
 
 	"github.com/oncekit/once"
+	"github.com/oncekit/once/internal/wire"
 	"github.com/oncekit/once/queue"
 )
 
-// owner names a task.
-type owner struct {
-	Flow string `json:"flow"`
-	Task string `json:"task"`
-}
-
-// resource is what a task owns for a while.
-type resource struct {
-	Kind    string  `json:"kind"`
-	Name    string  `json:"name"`
-	Owner   *owner  `json:"owner" doc:"The owner, or the last one while freeing; null: free."`
-	Fence   int64   `json:"fence" doc:"Rises with each new owner."`
-	Since   instant `json:"since" doc:"Since when it is owned, being freed, or free."`
-	Freeing int     `json:"freeing" doc:"Effects to be acknowledged before it is free."`
-}
-
-type listedResource struct {
-	resource
-	Waiting int `json:"waiting" doc:"Callbacks that wait for it."`
-}
-
-type resourcePage struct {
-	Items []listedResource `json:"items" doc:"By kind and name."`
-	Next  string           `json:"next" doc:"Cursor of the next page; empty: there is none."`
-}
-
-func resourceOf(r *queue.Resource) resource {
-	out := resource{Kind: r.Kind, Name: r.Name, Fence: r.Fence, Since: instant(r.SinceAt),
+func resourceOf(r *queue.Resource) wire.Resource {
+	out := wire.Resource{Kind: r.Kind, Name: r.Name, Fence: r.Fence, Since: wire.Instant(r.SinceAt),
 		Freeing: r.Freeing}
 	if r.Flow != "" || r.Task != "" {
-		out.Owner = &owner{r.Flow, r.Task}
+		out.Owner = &wire.Owner{Flow: r.Flow, Task: r.Task}
 	}
 	return out
 }
@@ -53,16 +28,17 @@ func (a *API) listResources(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := resourcePage{Items: []listedResource{}, Next: c.next(page.Next)}
+	out := wire.ResourcePage{Items: []wire.ListedResource{}, Next: c.next(page.Next)}
 	for i := range page.Resources {
 		r := &page.Resources[i]
-		out.Items = append(out.Items, listedResource{resourceOf(&r.Resource), r.Waiting})
+		out.Items = append(out.Items, wire.ListedResource{
+			Resource: resourceOf(&r.Resource), Waiting: r.Waiting})
 	}
 	return out, nil
 }
 
 func (a *API) releaseResource(c *call) (any, error) {
-	if err := c.change("release", &Change{}); err != nil {
+	if err := c.change("release", &wire.Change{}); err != nil {
 		return nil, err
 	}
 	return a.changeResource(c, func(v queue.View) (queue.Settlement, error) {
@@ -71,7 +47,7 @@ func (a *API) releaseResource(c *call) (any, error) {
 }
 
 func (a *API) transferResource(c *call) (any, error) {
-	var ch transferChange
+	var ch wire.TransferChange
 	if err := c.change("transfer", &ch); err != nil {
 		return nil, err
 	}

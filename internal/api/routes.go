@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/oncekit/once/internal/wire"
 	"github.com/oncekit/once/queue"
 )
 
@@ -13,7 +14,7 @@ const prefix = "/api/v1"
 func (a *API) table() []route {
 	all := []route{{
 		method: http.MethodGet, pattern: "/", id: "getIndex", summary: "What there is",
-		response: index{}, handle: a.index,
+		response: wire.Index{}, handle: a.index,
 	}}
 	all = append(all, a.healthRoutes()...)
 	all = append(all, a.callbackRoutes()...)
@@ -25,11 +26,20 @@ func (a *API) table() []route {
 		summary: "The latest messages that became no callback",
 		query: []param{{name: "source", doc: "Of this source."},
 			limitParam()},
-		response: rejectedList{}, handle: a.listRejected,
+		response: wire.RejectedList{}, handle: a.listRejected,
 	}, route{
 		method: http.MethodGet, pattern: prefix + "/destinations", id: "listDestinations",
 		summary:  "The destinations, and why effects wait for one",
-		response: destinationList{}, handle: a.listDestinations,
+		response: wire.DestinationList{}, handle: a.listDestinations,
+	}, route{
+		method: http.MethodGet, pattern: prefix + "/sources", id: "listSources",
+		summary:  "The sources, and why the callbacks of one wait",
+		response: wire.SourceList{}, handle: a.listSources,
+	}, route{
+		method: http.MethodGet, pattern: prefix + "/counts", id: "getCounts",
+		summary:  "How many callbacks, effects and tasks are in each state",
+		doc:      "These are counters that the store keeps: nothing is scanned.",
+		response: wire.Counts{}, handle: a.counts,
 	}, route{
 		method: http.MethodGet, pattern: prefix + "/openapi.yaml", id: "getOpenAPI",
 		summary: "This description", produces: "application/yaml", raw: a.describe,
@@ -40,11 +50,11 @@ func (a *API) healthRoutes() []route {
 	return []route{{
 		method: http.MethodGet, pattern: "/healthz", id: "getHealth",
 		summary:  "The process is alive",
-		response: health{}, raw: a.healthz, open: true,
+		response: wire.Health{}, raw: a.healthz, open: true,
 	}, {
 		method: http.MethodGet, pattern: "/readyz", id: "getReadiness",
 		summary:  "The store can be written",
-		response: health{}, raw: a.readyz, open: true,
+		response: wire.Health{}, raw: a.readyz, open: true,
 		refuses: []int{http.StatusServiceUnavailable},
 	}, {
 		method: http.MethodGet, pattern: "/metrics", id: "getMetrics",
@@ -65,26 +75,26 @@ func (a *API) callbackRoutes() []route {
 			{name: "task", doc: "Of this task."},
 			{name: "key", doc: "With this text as any part of the key."},
 		}, pageParams()...),
-		response: callbackPage{}, handle: a.listCallbacks,
+		response: wire.CallbackPage{}, handle: a.listCallbacks,
 	}, {
 		method: http.MethodGet, pattern: one, id: "getCallback",
 		summary:  "A callback with everything that is kept about it",
-		response: callbackDetail{}, handle: a.getCallback,
+		response: wire.CallbackDetail{}, handle: a.getCallback,
 	}, {
 		method: http.MethodPost, pattern: one + "/retry", id: "retryCallback",
 		summary: "Make a callback due again that is parked, unrouted, dead or held",
 		doc:     "An unrouted one gets the place that it has by today's configuration.",
-		request: Change{}, response: callbackDetail{}, handle: a.retryCallback,
+		request: wire.Change{}, response: wire.CallbackDetail{}, handle: a.retryCallback,
 	}, {
 		method: http.MethodPost, pattern: one + "/discard", id: "discardCallback",
 		summary: "Give up a callback that is not finished and not being worked",
-		request: Change{}, response: callbackDetail{}, handle: a.discardCallback,
+		request: wire.Change{}, response: wire.CallbackDetail{}, handle: a.discardCallback,
 	}, {
 		method: http.MethodPost, pattern: one + "/accept", id: "acceptCallback",
 		summary: "Make a conflicting arrival a new revision, worked like a callback",
 		doc: "Answers with the callback; `accepted` of the receipt, and Location, name the " +
 			"revision.",
-		request: acceptChange{}, response: callbackDetail{}, handle: a.acceptCallback,
+		request: wire.AcceptChange{}, response: wire.CallbackDetail{}, handle: a.acceptCallback,
 	}}
 }
 
@@ -94,15 +104,24 @@ const pageDoc = "A page may be shorter than its limit, even empty, while `next` 
 func (a *API) taskRoutes() []route {
 	one := prefix + "/tasks/{flow}/{id}"
 	return []route{{
+		method: http.MethodGet, pattern: prefix + "/tasks", id: "listTasks",
+		summary: "A page of tasks, those that were created last first",
+		doc:     pageDoc,
+		query: append([]param{
+			{name: "flow", doc: "Of this flow."},
+			{name: "state", doc: "In this state."},
+		}, pageParams()...),
+		response: wire.TaskPage{}, handle: a.listTasks,
+	}, {
 		method: http.MethodGet, pattern: one, id: "getTask",
 		summary:  "A task with its history and the events that are legal now",
-		response: task{}, handle: a.getTask,
+		response: wire.Task{}, handle: a.getTask,
 	}, {
 		method: http.MethodPost, pattern: one + "/move", id: "moveTask",
 		summary: "Put a task into another state",
 		doc: "Fields stay as they are. A move into a final state frees what the task owns. " +
 			"Parked callbacks of the task are looked at again.",
-		request: moveChange{}, response: task{}, handle: a.moveTask,
+		request: wire.MoveChange{}, response: wire.Task{}, handle: a.moveTask,
 	}}
 }
 
@@ -112,16 +131,16 @@ func (a *API) resourceRoutes() []route {
 		method: http.MethodGet, pattern: prefix + "/resources", id: "listResources",
 		summary:  "A page of resources by kind and name",
 		query:    append([]param{{name: "kind", doc: "Of this kind."}}, pageParams()...),
-		response: resourcePage{}, handle: a.listResources,
+		response: wire.ResourcePage{}, handle: a.listResources,
 	}, {
 		method: http.MethodPost, pattern: one + "/release", id: "releaseResource",
 		summary: "Free a resource, as its owner would",
 		doc:     "One that is being freed is free at once: what it waits for has happened.",
-		request: Change{}, response: resource{}, handle: a.releaseResource,
+		request: wire.Change{}, response: wire.Resource{}, handle: a.releaseResource,
 	}, {
 		method: http.MethodPost, pattern: one + "/transfer", id: "transferResource",
 		summary: "Make another task the owner, with a new fence and without effects",
-		request: transferChange{}, response: resource{}, handle: a.transferResource,
+		request: wire.TransferChange{}, response: wire.Resource{}, handle: a.transferResource,
 	}}
 }
 
@@ -137,24 +156,24 @@ func (a *API) effectRoutes() []route {
 			{name: "name", doc: "With this name."},
 			{name: "task", doc: "Of this task."},
 		}, pageParams()...),
-		response: effectPage{}, handle: a.listEffects,
+		response: wire.EffectPage{}, handle: a.listEffects,
 	}, {
 		method: http.MethodGet, pattern: one, id: "getEffect",
 		summary:  "An effect with everything that is kept about it",
-		response: effectDetail{}, handle: a.getEffect,
+		response: wire.EffectDetail{}, handle: a.getEffect,
 	}, {
 		method: http.MethodPost, pattern: one + "/retry", id: "retryEffect",
 		summary: "Send an effect again that is dead or held",
-		request: Change{}, response: effectDetail{}, handle: a.retryEffect,
+		request: wire.Change{}, response: wire.EffectDetail{}, handle: a.retryEffect,
 	}, {
 		method: http.MethodPost, pattern: one + "/discard", id: "discardEffect",
 		summary: "Give up an effect that is not finished and not being sent",
 		doc:     "What its acknowledgement would have set free becomes free.",
-		request: Change{}, response: effectDetail{}, handle: a.discardEffect,
+		request: wire.Change{}, response: wire.EffectDetail{}, handle: a.discardEffect,
 	}, {
 		method: http.MethodPost, pattern: one + "/done", id: "ackEffect",
 		summary: "Say that an effect happened which is held, dead or expired",
 		doc:     "What its acknowledgement would have set free becomes free.",
-		request: Change{}, response: effectDetail{}, handle: a.ackEffect,
+		request: wire.Change{}, response: wire.EffectDetail{}, handle: a.ackEffect,
 	}}
 }

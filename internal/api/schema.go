@@ -9,6 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/oncekit/once/internal/wire"
 	"github.com/oncekit/once/queue"
 )
 
@@ -113,7 +114,7 @@ func (s *schemas) member(f reflect.StructField) object {
 // of returns the schema of a type.
 func (s *schemas) of(t reflect.Type) object {
 	switch t {
-	case reflect.TypeFor[instant]():
+	case reflect.TypeFor[wire.Instant]():
 		return object{item("type", "string"), item("format", "date-time")}
 	case reflect.TypeFor[json.RawMessage]():
 		return object{item("type", "object"), item("additionalProperties", true)}

@@ -1,40 +1,33 @@
 package api
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/oncekit/once/internal/value"
+	"github.com/oncekit/once/internal/wire"
 	"github.com/oncekit/once/queue"
 )
 
-// task is a document of a flow with its history.
-type task struct {
-	ID        string          `json:"id"`
-	Flow      string          `json:"flow"`
-	State     string          `json:"state"`
-	Version   int64           `json:"version" doc:"Counts the changes."`
-	Fields    json.RawMessage `json:"fields" doc:"The task's own values, numbers exact."`
-	Next      []string        `json:"next" doc:"The events that are legal now."`
-	Final     bool            `json:"final" doc:"No further event is expected."`
-	Gone      bool            `json:"gone" doc:"Only id, flow and state are left."`
-	CreatedAt *instant        `json:"created_at"`
-	SinceAt   *instant        `json:"since_at" doc:"When it came into its state."`
-	UpdatedAt *instant        `json:"updated_at"`
-	OverdueAt *instant        `json:"overdue_at" doc:"When it will have stood still too long."`
-	History   []historyEntry  `json:"history" doc:"Earliest first; the latest 1000 changes."`
-}
-
-type historyEntry struct {
-	Version  int64   `json:"version"`
-	At       instant `json:"at"`
-	Event    string  `json:"event" doc:"The event, overdue, or what a person did."`
-	From     string  `json:"from" doc:"The state before; empty for a new task."`
-	To       string  `json:"to"`
-	Note     string  `json:"note" doc:"What a reader should know."`
-	Actor    string  `json:"actor" doc:"Set, like reason, when a person made the change."`
-	Reason   string  `json:"reason"`
-	Callback string  `json:"callback" doc:"Id of the callback that caused it; empty: none."`
+func (a *API) listTasks(c *call) (any, error) {
+	cursor, err := c.cursor()
+	if err != nil {
+		return nil, err
+	}
+	page, err := a.cfg.Browser.Tasks(c.ctx, queue.TaskQuery{Flow: c.query["flow"],
+		State: c.query["state"], Limit: c.limit(), Cursor: cursor})
+	if err != nil {
+		return nil, err
+	}
+	out := wire.TaskPage{Items: []wire.ListedTask{}, Next: c.next(page.Next)}
+	for i := range page.Tasks {
+		t := &page.Tasks[i]
+		out.Items = append(out.Items, wire.ListedTask{
+			ID: t.ID, Flow: t.Flow, State: t.State, Version: t.Version, Final: t.Final,
+			CreatedAt: wire.Maybe(t.CreatedAt), SinceAt: wire.Maybe(t.SinceAt),
+			UpdatedAt: wire.Maybe(t.UpdatedAt), OverdueAt: wire.Maybe(t.OverdueAt),
+		})
+	}
+	return out, nil
 }
 
 func (a *API) getTask(c *call) (any, error) {
@@ -49,15 +42,16 @@ func (a *API) getTask(c *call) (any, error) {
 			return nil, fmt.Errorf("encode fields of a task: %w", err)
 		}
 	}
-	out := task{
+	out := wire.Task{
 		ID: t.ID, Flow: t.Flow, State: t.State, Version: t.Version, Fields: fields,
 		Next: texts(a.cfg.Engine.Legal(t)), Final: t.Final, Gone: t.Gone,
-		CreatedAt: maybe(t.CreatedAt), SinceAt: maybe(t.SinceAt), UpdatedAt: maybe(t.UpdatedAt),
-		OverdueAt: maybe(t.OverdueAt), History: []historyEntry{},
+		CreatedAt: wire.Maybe(t.CreatedAt), SinceAt: wire.Maybe(t.SinceAt),
+		UpdatedAt: wire.Maybe(t.UpdatedAt), OverdueAt: wire.Maybe(t.OverdueAt),
+		History: []wire.HistoryEntry{},
 	}
 	for _, h := range lines {
-		out.History = append(out.History, historyEntry{
-			Version: h.Version, At: instant(h.At), Event: h.Event, From: h.From, To: h.To,
+		out.History = append(out.History, wire.HistoryEntry{
+			Version: h.Version, At: wire.Instant(h.At), Event: h.Event, From: h.From, To: h.To,
 			Note: h.Note, Actor: h.Actor, Reason: h.Reason, Callback: h.Callback,
 		})
 	}
@@ -66,7 +60,7 @@ func (a *API) getTask(c *call) (any, error) {
 
 // moveTask puts a task into another state. Who and why stand in the task's history.
 func (a *API) moveTask(c *call) (any, error) {
-	var ch moveChange
+	var ch wire.MoveChange
 	if err := c.change("move", &ch); err != nil {
 		return nil, err
 	}

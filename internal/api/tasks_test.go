@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestATaskIsShownWithItsLegalEventsAndItsHistory(t *testing.T) {
@@ -145,5 +146,45 @@ func TestAWrongMethodNamesTheRightOnes(t *testing.T) {
 	}
 	if a := e.raw(http.MethodHead, "/healthz", ""); a.Code != http.StatusOK {
 		t.Errorf("HEAD /healthz: status %d", a.Code)
+	}
+}
+
+func TestTasksAreListedByFlowAndState(t *testing.T) {
+	e := newEnv(t)
+	e.event("startFE", "A", `{"roadway":""}`)
+	e.clock.advance(time.Second)
+	e.event("startFE", "B/1", `{"roadway":""}`)
+	e.event("finish", "B/1", `{}`)
+	e.get("/api/v1/tasks?state=finished&flow=transport").exactly(`{
+  "items": [
+    {
+      "id": "B/1",
+      "flow": "transport",
+      "state": "finished",
+      "version": 2,
+      "final": true,
+      "created_at": "2026-07-01T10:00:01.000000Z",
+      "since_at": "2026-07-01T10:00:01.000000Z",
+      "updated_at": "2026-07-01T10:00:01.000000Z",
+      "overdue_at": null
+    }
+  ],
+  "next": ""
+}
+`)
+	first, next := e.get("/api/v1/tasks?limit=1").items()
+	if len(first) != 1 || first[0]["id"] != "B/1" || next == "" {
+		t.Fatalf("the first page: %v, %q", first, next)
+	}
+	second, end := e.get("/api/v1/tasks?limit=1&cursor=" + next).items()
+	if len(second) != 1 || second[0]["id"] != "A" || end != "" {
+		t.Fatalf("the second page: %v, %q", second, end)
+	}
+	e.get("/api/v1/tasks?state=running&limit=1&cursor="+next).problem(http.StatusBadRequest,
+		"bad-request", "was not given by a page with this filter")
+	e.get("/api/v1/tasks?kind=x").problem(http.StatusBadRequest, "bad-request",
+		"want one of flow, state, limit, cursor")
+	if none, _ := e.get("/api/v1/tasks?state=nowhere").items(); len(none) != 0 {
+		t.Errorf("in a state that there is not: %v", none)
 	}
 }

@@ -293,6 +293,18 @@ sources:
 	}
 }
 
+// sources are the sources as the API lists them, by name.
+func (s *service) sources() map[string]map[string]any {
+	s.t.Helper()
+	var list struct{ Items []map[string]any }
+	s.get("/api/v1/sources", &list)
+	out := map[string]map[string]any{}
+	for _, one := range list.Items {
+		out[fmt.Sprint(one["name"])] = one
+	}
+	return out
+}
+
 func TestD12_AServiceThatRefusesUsPausesItsSourceAndNoOther(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
@@ -318,6 +330,14 @@ sources:
 			testserver.Until(t, patience, "the source is paused", func() bool {
 				return s.metric(`once_source_paused{source="pay"}`) == "1"
 			})
+			paused := s.sources()["pay"]
+			if paused["open"] != false || paused["paused_since"] == nil || paused["to"] != "http" ||
+				!strings.Contains(fmt.Sprint(paused["reason"]), strconv.Itoa(status)) {
+				t.Errorf("the API shows the source as %v", paused)
+			}
+			if rest := s.sources()["rest"]; rest["open"] != true || rest["reason"] != "" {
+				t.Errorf("the API shows the other source as %v", rest)
+			}
 			sink.Await(t, len(sink.Requests())+2, patience) // one is tried now and then
 			s.post(200, "rest", payment("1", ""))
 			s.awaitCallback("source=rest", "done")
@@ -338,6 +358,9 @@ sources:
 			}
 			if m := s.metric(`once_source_paused{source="pay"}`); m != "0" {
 				t.Error("the source is still shown as paused")
+			}
+			if pay := s.sources()["pay"]; pay["open"] != true || pay["paused_since"] != nil {
+				t.Errorf("the API still shows it as %v", pay)
 			}
 			for _, line := range []string{`level=ERROR msg="service paused" source=pay reason=`,
 				`level=INFO msg="service resumed" source=pay`} {

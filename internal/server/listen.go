@@ -93,7 +93,8 @@ func (s *Server) serveAdmin() error {
 	handler, err := api.New(api.Config{
 		Browser: s.store, Operator: s.store, Transactor: s.store, Engine: s.engine,
 		Ping: s.store.Ping, Route: s.route, Metrics: s.metrics, Destinations: s.status,
-		Token: s.cfg.Admin.Token, Hosts: s.cfg.Admin.Hosts, Listen: s.cfg.Admin.Listen,
+		Sources: s.standing,
+		Token:   s.cfg.Admin.Token, Hosts: s.cfg.Admin.Hosts, Listen: s.cfg.Admin.Listen,
 		Logger: s.log, Version: s.opts.Version,
 	})
 	if err != nil {

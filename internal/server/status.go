@@ -20,6 +20,26 @@ func (s *Server) isPaused() map[string]bool {
 	return out
 }
 
+// standing tells the operator how the sources stand.
+func (s *Server) standing() []api.Source {
+	out := make([]api.Source, len(s.cfg.SourceSettings))
+	for i, src := range s.cfg.SourceSettings {
+		out[i] = api.Source{Name: src.Name, To: "flow/" + src.Flow}
+		switch {
+		case src.Handler != nil && src.Handler.HTTP != nil:
+			out[i].To = "http"
+		case src.Handler != nil:
+			out[i].To = "handler/" + src.Handler.Name
+		}
+		if h := s.services[src.Name]; h != nil {
+			if p, paused := h.Paused(); paused {
+				out[i].Reason, out[i].PausedSince = p.Reason, p.Since
+			}
+		}
+	}
+	return out
+}
+
 // status tells the operator how the destinations stand.
 func (s *Server) status() []api.Destination {
 	out := make([]api.Destination, len(s.destinations))

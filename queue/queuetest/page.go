@@ -12,6 +12,12 @@ func pageCases() []Case {
 	return []Case{
 		{Name: "Browse/Resources", Promise: "resources are paged by kind and name, of one kind " +
 			"or all, each once", run: resourcePages},
+		{Name: "Browse/Tasks", Promise: "tasks are paged, those that were created last first, by " +
+			"flow and state, each once, tombstones left out", needs: steps,
+			run: taskPages},
+		{Name: "Browse/TasksThatMove", Promise: "a task that matches from the first page to the " +
+			"last is on one of them, whatever others do meanwhile",
+			needs: steps, run: taskPagesMoving},
 		{Name: "Browse/CountsScanNothing", Promise: "the counters are right after every kind of " +
 			"change, also after a kill", needs: people, run: countsRight},
 		{Name: "Browse/EndedContext", Promise: "a question whose context ended is an error, and " +

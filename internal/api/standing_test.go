@@ -34,3 +34,35 @@ func TestDestinationsSayWhyEffectsWait(t *testing.T) {
 		}
 	}
 }
+
+func TestSourcesSayWhyCallbacksWait(t *testing.T) {
+	since := time.Date(2026, 4, 3, 10, 8, 6, 0, time.UTC)
+	e := newEnv(t, func(c *api.Config) {
+		c.Sources = func() []api.Source {
+			return []api.Source{
+				{Name: "rcs", To: "flow/transport"},
+				{Name: "pay", To: "http", Reason: "401 from the service", PausedSince: since},
+			}
+		}
+	})
+	e.get("/api/v1/sources").exactly(`{
+  "items": [
+    {
+      "name": "rcs",
+      "to": "flow/transport",
+      "open": true,
+      "reason": "",
+      "paused_since": null
+    },
+    {
+      "name": "pay",
+      "to": "http",
+      "open": false,
+      "reason": "401 from the service",
+      "paused_since": "2026-04-03T10:08:06.000000Z"
+    }
+  ]
+}
+`)
+	newEnv(t).get("/api/v1/sources").exactly("{\n  \"items\": []\n}\n")
+}
