@@ -15,13 +15,8 @@ import (
 	"github.com/oncekit/once/oncesqlite"
 )
 
-// The statuses with which the program ends.
-const (
-	statusDone   = 0
-	statusFailed = 1
-	// statusUsage: a wrong configuration or command line.
-	statusUsage = 2
-)
+// The groups of commands in the help.
+const groupServer, groupOperator = "server", "operator"
 
 // IO is what the program reads and writes.
 type IO struct {
@@ -33,6 +28,7 @@ type IO struct {
 type app struct {
 	io       IO
 	handlers map[string]inbox.Handler
+	remote   remote
 }
 
 // Run runs the program with its arguments and returns its status. handlers may be nil.
@@ -65,12 +61,17 @@ func (a *app) tell(err error) int {
 	var usage *usageError
 	var locked *oncesqlite.LockedError
 	var stopped *stoppedError
+	var said *statusError
 	status, text := statusFailed, "once: "+err.Error()
 	switch {
 	case errors.As(err, &wrongFile):
 		status, text = statusUsage, wrongFile.Error()
 	case errors.As(err, &usage):
 		status, text = statusUsage, text+usage.hint
+	case errors.As(err, &said):
+		if status = said.status; said.err == nil {
+			return status
+		}
 	case errors.As(err, &locked):
 		text = "once: " + locked.Error()
 	case errors.As(err, &stopped):
@@ -101,9 +102,20 @@ through a state machine to its effects: exactly as if it had arrived once.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &usageError{err, hint(c)}
 	})
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddGroup(&cobra.Group{ID: groupServer, Title: "A server:"},
+		&cobra.Group{ID: groupOperator, Title: "Its operator:"})
+	root.SetCompletionCommandGroupID(groupServer)
+	root.SetHelpCommandGroupID(groupServer)
 	root.AddCommand(a.serveCommand(), a.demoCommand(), a.initCommand(), a.configCommand(),
 		a.backupCommand(), a.versionCommand())
+	for _, c := range root.Commands() {
+		c.GroupID = groupServer
+	}
+	root.AddCommand(a.manCommand(), a.statusCommand(), a.callbacksCommand(), a.effectsCommand(),
+		a.tasksCommand(), a.resourcesCommand(), a.rejectedCommand(), a.sourcesCommand(),
+		a.destinationsCommand(),
+		&cobra.Command{Use: "exit-status", Short: "The statuses with which the program ends",
+			Long: statusHelp()})
 	takes(root, 0, 0, "")
 	return root
 }

@@ -16,9 +16,9 @@ func TestTheCommandLineSaysWhatIsWrongWithIt(t *testing.T) {
 		out    string // in the standard output
 		errs   string // in the standard error
 	}{
-		{"", 0, "serve       Receive callbacks", ""},
-		{"help", 0, "backup      Copy the store", ""},
-		{"--help", 0, "version     Print the version", ""},
+		{"", 0, "serve        Receive callbacks", ""},
+		{"help", 0, "backup       Copy the store", ""},
+		{"--help", 0, "version      Print the version", ""},
 		{"help serve", 0, "SIGTERM or Ctrl-C ends it in order", ""},
 		{"version", 0, "once version ", ""},
 		{"--version", 0, "once version ", ""},

@@ -20,9 +20,6 @@ import (
 // errDemo says that the demo came out wrong. It has told what and how.
 var errDemo = errors.New("the demo found a fault")
 
-// statusStopped is the status of what a person stopped.
-const statusStopped = 130
-
 func (a *app) demoCommand() *cobra.Command {
 	var cfg demo.Config
 	c := takes(&cobra.Command{
