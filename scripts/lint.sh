@@ -33,12 +33,15 @@ echo "== go vet"
 echo "== staticcheck"
 "$GO" tool -modfile=tools/go.mod staticcheck ./...
 
-# The benchmark is a module of its own, so that its peers are no dependency of once.
-if [[ -e bench/go.mod ]]; then
-	echo "== go vet, staticcheck: bench"
-	"$GO" -C bench vet ./...
-	(cd bench && "$GO" tool -modfile=../tools/go.mod staticcheck ./...)
-fi
+# Modules of their own, so that what we are compared with is no dependency of once.
+tools="$PWD/tools/go.mod"
+for module in bench webhook/peers; do
+	if [[ -e $module/go.mod ]]; then
+		echo "== go vet, staticcheck: $module"
+		"$GO" -C "$module" vet ./...
+		(cd "$module" && "$GO" tool -modfile="$tools" staticcheck ./...)
+	fi
+done
 
 echo "== govulncheck"
 vulnerabilities

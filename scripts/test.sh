@@ -13,10 +13,12 @@ fi
 
 scripts/lint.sh
 
-if [[ -e bench/go.mod ]]; then
-	echo "== go test: bench"
-	"$GO" -C bench test "${flags[@]}" ./...
-fi
+for module in bench webhook/peers; do
+	if [[ -e $module/go.mod ]]; then
+		echo "== go test: $module"
+		"$GO" -C "$module" test "${flags[@]}" ./...
+	fi
+done
 
 echo "== go test ${flags[*]} ${PACKAGES:-./...}"
 # PACKAGES is a list of patterns, so it is split on purpose.

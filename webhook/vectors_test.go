@@ -112,6 +112,13 @@ func signedMessages() map[string]signed {
 				return request(time.Time{}, `{"id":820982911946154508}`, "X-Shopify-Hmac-Sha256",
 					"qqfwflME38OT3YDA0RuUL1jm2LMNIPu4l9+VsnpHyto=")
 			}, "X-Shopify-Hmac-Sha256"},
+		// The vector of github.com/bold-commerce/go-shopify, whose secret is shorter than ours may be.
+		"shopify, short": {must(newHMAC(HMACConfig{Secrets: []string{"hush"}, Encoding: "base64",
+			Header: "X-Shopify-Hmac-Sha256"}, 4)),
+			func() *Request {
+				return request(time.Time{}, `"my secret message"`, "X-Shopify-Hmac-Sha256",
+					"hMTq0K2x7oyOjoBwGYeTj5oxfnaVYXzbanUG9aajpKI=")
+			}, "X-Shopify-Hmac-Sha256"},
 		// RFC 4231, test case 1: the key is 20 times 0x0b, the data "Hi There"
 		"hmac": {must(NewHMAC(HMACConfig{Secrets: []string{strings.Repeat("0b", 20)},
 			SecretEncoding: "hex", Algorithm: "sha384", Header: "x-sig", Prefix: "sha384:"})),

@@ -61,6 +61,16 @@ func TestAdyen_EachItemHasToBeRight(t *testing.T) {
 	} {
 		wantKind(t, text, v.Verify(request(time.Time{}, text)), want)
 	}
+	// The vector of github.com/adyen/adyen-go-api-library, which has an original reference.
+	const item = `{"NotificationRequestItem":{"additionalData":{"hmacSignature":` +
+		`"ipnxGCaUZ4l8TUW75a71/ghd2Fe5ffvX0pV4TLTntIc="},"amount":{"currency":"EUR",` +
+		`"value":1000},"eventCode":"EVENT","merchantAccountCode":"merchantAccount",` +
+		`"merchantReference":"reference","originalReference":"originalReference",` +
+		`"paymentMethod":"VISA","pspReference":"pspReference","reason":"reason",` +
+		`"success":"true"}}`
+	other := must(NewAdyen(SignedConfig{Secrets: []string{adyenKey,
+		"DFB1EB5485895CFA84146406857104ABB4CBCABDC8AAF103A624C8F6A3EAAB00"}}))
+	wantKind(t, "their vector", other.Verify(request(time.Time{}, body(item, adyenItem))), 0)
 	many := strings.Repeat(adyenItem+",", 1000) + adyenItem
 	r := request(time.Time{}, body(many))
 	wantKind(t, "1001 items", v.Verify(r), Malformed)
