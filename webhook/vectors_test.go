@@ -112,7 +112,7 @@ func signedMessages() map[string]signed {
 				return request(time.Time{}, `{"id":820982911946154508}`, "X-Shopify-Hmac-Sha256",
 					"qqfwflME38OT3YDA0RuUL1jm2LMNIPu4l9+VsnpHyto=")
 			}, "X-Shopify-Hmac-Sha256"},
-		// The vector of github.com/bold-commerce/go-shopify, whose secret is shorter than ours may be.
+		// The vector of github.com/bold-commerce/go-shopify, its secret shorter than ours may be.
 		"shopify, short": {must(newHMAC(HMACConfig{Secrets: []string{"hush"}, Encoding: "base64",
 			Header: "X-Shopify-Hmac-Sha256"}, 4)),
 			func() *Request {
