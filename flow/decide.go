@@ -98,7 +98,7 @@ func (w *work) message() error {
 	if err != nil {
 		return &fieldError{"message", err}
 	}
-	w.vars.Body, w.vars.Request = m.Body, m.Request
+	w.vars.Body, w.vars.Item, w.vars.Request = m.Body, m.Item, m.Request
 	w.vars.Source, w.msg = w.row.Source, true
 	return nil
 }

@@ -10,7 +10,8 @@ import (
 // exist at that place.
 type Vars struct {
 	Body any
-	// Request is the Message's.
+	// Item and Request are the Message's.
+	Item    func() (any, error)
 	Request func() (Request, error)
 	Source  string
 	// Task as the expressions see it: the fields, and `id`, `state`, `version` above them. Inside a
@@ -42,6 +43,9 @@ type absent struct{}
 // Message is a callback as a flow sees it, decoded from a row.
 type Message struct {
 	Body any
+	// Item decodes the element that the callback is of a message with several. It is called like
+	// Request; nil: the message is one callback.
+	Item func() (any, error)
 	// Request decodes the rest of the message. It is called only for an expression that reads it,
 	// as often as there are any; nil: there is nothing.
 	Request func() (Request, error)

@@ -15,6 +15,7 @@ const (
 	defaultMaxBody   = 1 << 20
 	defaultMaxDepth  = 64
 	defaultRetention = 7 * 24 * time.Hour
+	defaultElements  = 1000
 	maxSourceName    = 64
 )
 
@@ -25,6 +26,7 @@ type source struct {
 	scope     once.Scope
 	denied    map[string]bool // canonical names
 	replies   map[queue.Outcome]*reply
+	probes    []probe
 	before    Verifier // is asked before the body is read; nil: nobody is
 	after     Verifier // is asked when it was read; nil: nobody is
 	challenge string   // of a 401; empty: none
@@ -41,8 +43,14 @@ func newSource(s Source, cfg Config) (*source, error) {
 	setDefault(&s.MaxBody, defaultMaxBody)
 	setDefault(&s.MaxDepth, defaultMaxDepth)
 	setDefault(&s.Retention, defaultRetention)
-	if s.MaxBody < 0 || s.MaxDepth < 0 || s.Retention < 0 || s.KeepBody < 0 {
+	setDefault(&s.MaxElements, defaultElements)
+	if s.MaxBody < 0 || s.MaxDepth < 0 || s.Retention < 0 || s.KeepBody < 0 ||
+		s.MaxElements < 0 || s.NewAfter < 0 {
 		return nil, errors.New("a limit is negative")
+	}
+	if s.NewAfter > s.Retention {
+		return nil, fmt.Errorf("a repeat is new after %s, but its key is forgotten after %s",
+			s.NewAfter, s.Retention)
 	}
 	if s.MaxBody > cfg.MaxInFlightBytes {
 		return nil, fmt.Errorf("bodies of %d bytes never fit into the %d bytes for all bodies",
@@ -60,7 +68,10 @@ func newSource(s Source, cfg Config) (*source, error) {
 		ringRate: newLimiter(cfg.RejectRate),
 	}
 	src.probe()
-	src.replies, err = newReplies(s.Replies)
+	if src.replies, err = newReplies(s.Replies); err != nil {
+		return nil, err
+	}
+	src.probes, err = newProbes(s.Probes)
 	return src, err
 }
 

@@ -1,53 +1,69 @@
 package inbox
 
 import (
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
 	"strings"
+
+	"github.com/oncekit/once/internal/value"
 )
 
 const (
-	// wantContent is what a message may say of its content.
+	typeJSON = "application/json"
+	typeForm = "application/x-www-form-urlencoded"
+
+	// wantContent and wantForm are what a message may say of its content.
 	wantContent = "application/json, another +json, text/json, text/plain, or none"
+	wantForm    = typeForm + ", or none"
 
 	// maxShownType bounds the content type in a reason, in bytes.
 	maxShownType = 100
 )
 
-// contentProblem returns why a message's content can't be JSON as it stands; empty: it can. Absent
-// and text/plain are taken for JSON, since robots send all sorts. JSON between systems is UTF-8
-// (RFC 8259, section 8.1), so another charset is refused: its letters would be taken for others.
-func contentProblem(h http.Header) string {
-	for _, coding := range h["Content-Encoding"] {
-		if coding != "" && !strings.EqualFold(strings.TrimSpace(coding), "identity") {
-			return fmt.Sprintf("content encoding %q is not supported, send the body as it is",
-				cutText(coding, maxShownType))
-		}
-	}
+// typeProblem returns why a message's content can't be what its source takes, JSON or a form;
+// empty: it can. Absent and text/plain are taken for JSON, since robots send all sorts. JSON
+// between systems is UTF-8 (RFC 8259, section 8.1), and so is a form (URL Standard, section 5.1);
+// another charset is refused: its letters would be taken for others.
+func typeProblem(h http.Header, form bool) string {
 	types := h["Content-Type"]
 	switch {
-	case len(types) == 0, len(types) == 1 && types[0] == "application/json":
+	case len(types) == 0, len(types) == 1 && !form && types[0] == typeJSON:
 		return ""
 	case len(types) > 1:
 		return "wrong content type: it is given more than once"
-	case !isJSONType(types[0]):
-		return fmt.Sprintf("wrong content type: got %q, want %s", cutText(types[0], maxShownType),
-			wantContent)
-	case !isUTF8(types[0]):
-		return fmt.Sprintf("wrong charset: got %q, want utf-8", cutText(types[0], maxShownType))
+	}
+	ok, want := isJSONType, wantContent
+	if form {
+		ok, want = isFormType, wantForm
+	}
+	switch t := types[0]; {
+	case !ok(t):
+		return fmt.Sprintf("wrong content type: got %q, want %s", cutText(t, maxShownType), want)
+	case !isUTF8(t):
+		return fmt.Sprintf("wrong charset: got %q, want utf-8", cutText(t, maxShownType))
 	}
 	return ""
 }
 
-func isJSONType(t string) bool {
+func mediaType(t string) string {
 	t, _, _ = strings.Cut(t, ";")
-	t = strings.ToLower(strings.TrimSpace(t))
+	return strings.ToLower(strings.TrimSpace(t))
+}
+
+func isJSONType(t string) bool {
+	t = mediaType(t)
 	switch t {
-	case "", "application/json", "text/json", "text/plain":
+	case "", typeJSON, "text/json", "text/plain":
 		return true
 	}
 	return strings.Contains(t, "/") && strings.HasSuffix(t, "+json")
+}
+
+func isFormType(t string) bool {
+	t = mediaType(t)
+	return t == "" || t == typeForm
 }
 
 // isUTF8 reports whether a content type names no charset, UTF-8, or the part of it that is ASCII.
@@ -65,4 +81,15 @@ func isUTF8(t string) bool {
 		return true
 	}
 	return false
+}
+
+// decodeContent makes the value of a body that has no content coding any more.
+func decodeContent(content []byte, form bool, depth int) (any, error) {
+	switch {
+	case len(content) == 0:
+		return nil, errors.New("body is empty")
+	case form:
+		return decodeForm(content)
+	}
+	return value.Decode(content, value.Limits{Depth: depth})
 }

@@ -7,6 +7,9 @@
 //     the source's unavailable reply (503 with Retry-After), never an invalid one.
 //   - Body and headers are kept as they came. Of Authorization, Cookie, Proxy-Authorization and a
 //     source's DropHeaders only a keyed digest is kept.
+//   - The elements of a message with several callbacks become durable together or not at all, and
+//     each can be worked alone: the body that is kept of it is the message in which the list holds
+//     only it. See [Source.Each].
 //   - A message of which no callback can be made is answered with the source's invalid reply and
 //     its reason, counted, and kept in the store's ring of refused messages if it has one. Writes
 //     to the ring are limited in rate and time; what is left out is counted.

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/oncekit/once/internal/value"
 	"github.com/oncekit/once/queue"
 )
 
@@ -66,13 +67,21 @@ type Callback struct {
 	// Header as it came, without the ones that are not kept.
 	Header http.Header
 	Query  url.Values
-	// Body, byte for byte as it came.
+	// Body, byte for byte as it came, also encoded as Content-Encoding says; [Callback.Content] is
+	// what was encoded. Of a message with several elements it is the message in which the list
+	// holds only the one that this callback is.
 	Body []byte
+	// Item is that element, as JSON with exact numbers, and ItemIndex its place in the list as it
+	// came, from 0. Nil: the message is one callback.
+	Item      []byte
+	ItemIndex int
 	// Attempt counts from 1.
 	Attempt    int
 	ReceivedAt time.Time
 	// TraceParent as the sender gave it (W3C Trace Context); empty: none.
 	TraceParent string
+
+	as bodyForm
 }
 
 // IdempotencyKey returns what a call that belongs to this callback should be known by. It is the
@@ -82,10 +91,46 @@ func (c Callback) IdempotencyKey() string { return c.ID }
 // byteOrderMark at the start of a body is accepted by the receiver and is no part of the JSON.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// Decode decodes the body into v as package encoding/json does. Numbers in an any become
-// json.Number, so that none above 2^53 changes.
+// Content returns the body without its Content-Encoding: Body itself if it has none.
+func (c Callback) Content() ([]byte, error) {
+	content, err := c.as.content(c.Body)
+	if err != nil {
+		return nil, fmt.Errorf("decode callback: %w", err)
+	}
+	return content, nil
+}
+
+// Decode decodes the content into v as package encoding/json does; a form is decoded like an object
+// of texts, in which a doubled name has a list. Numbers in an any become json.Number, so that none
+// above 2^53 changes.
 func (c Callback) Decode(v any) error {
-	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(c.Body, []byte(byteOrderMark))))
+	content, err := c.Content()
+	if err != nil {
+		return err
+	}
+	if c.as.Form {
+		form, err := decodeForm(content)
+		if err == nil {
+			content, err = value.Encode(form)
+		}
+		if err != nil {
+			return fmt.Errorf("decode callback: %w", err)
+		}
+	}
+	return decodeJSON(content, v)
+}
+
+// DecodeItem decodes the element into v as Decode does the body. It is an error where the message
+// is one callback.
+func (c Callback) DecodeItem(v any) error {
+	if c.Item == nil {
+		return errors.New("decode element: the message is one callback")
+	}
+	return decodeJSON(c.Item, v)
+}
+
+func decodeJSON(b []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(b, []byte(byteOrderMark))))
 	dec.UseNumber()
 	if err := dec.Decode(v); err != nil {
 		return fmt.Errorf("decode callback: %w", err)
@@ -108,7 +153,10 @@ func callbackOf(row *queue.Row) (Callback, error) {
 	c := Callback{
 		ID: row.ID(), Source: row.Source, Event: row.Event, Key: row.Key,
 		Header: request.Header, Body: row.Body, Attempt: row.Attempt,
-		ReceivedAt: row.ReceivedAt, TraceParent: row.TraceParent,
+		ReceivedAt: row.ReceivedAt, TraceParent: row.TraceParent, as: request.as,
+	}
+	if e := request.Element; e != nil {
+		c.Item, c.ItemIndex = e.Value, e.Index
 	}
 	if request.Query != "" {
 		c.Query, _ = url.ParseQuery(request.Query) // what can be read of it

@@ -25,6 +25,7 @@ type memStore struct {
 	rows     map[once.Identity]queue.Arrival
 	order    []queue.Arrival // as they were accepted
 	arrivals int
+	appends  int
 	rejected []queue.Rejected
 
 	before       func(ctx context.Context) error
@@ -41,6 +42,7 @@ func (s *memStore) Append(ctx context.Context, as []queue.Arrival) ([]queue.Rece
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.appends++
 	out := make([]queue.Receipt, len(as))
 	for i, a := range as {
 		s.arrivals++

@@ -50,9 +50,11 @@ type HTTPConfig struct {
 }
 
 // HTTPHandler is a Handler that hands callbacks to a service in any language. It POSTs the body as
-// it came, with the sender's Content-Type and other headers, and adds Idempotency-Key (the
-// callback's id in quotes, the same in every attempt), Once-Source, Once-Event (percent-encoded
-// where a header needs it), Once-Attempt and traceparent.
+// it came, with the sender's Content-Type, Content-Encoding and other headers, and adds
+// Idempotency-Key (the callback's id in quotes, the same in every attempt), Once-Source, Once-Event
+// (percent-encoded where a header needs it), Once-Attempt and traceparent. Of a message with
+// several elements each is handed over alone, in the message in which the list holds only it,
+// without a content encoding; Once-Item is its place in the list as it came, from 0.
 //
 // 2xx is done. 408, 409, 425, 429 and 5xx but 501 are tried again, after Retry-After if there is
 // one. 401 and 403 pause the handler, since it is not the callback that is refused: no tries are
@@ -220,9 +222,7 @@ func (h *HTTPHandler) request(ctx context.Context, c Callback) (*http.Request, e
 			req.Header[name] = values
 		}
 	}
-	if len(req.Header["Content-Type"]) == 0 {
-		req.Header.Set("Content-Type", "application/json")
-	}
+	describeBody(req.Header, &c)
 	req.Header.Set("Idempotency-Key", `"`+c.IdempotencyKey()+`"`)
 	req.Header.Set("Once-Source", c.Source)
 	req.Header.Set("Once-Event", headerText(c.Event))
@@ -236,6 +236,31 @@ func (h *HTTPHandler) request(ctx context.Context, c Callback) (*http.Request, e
 		req.Header[textproto.CanonicalMIMEHeaderKey(name)] = values
 	}
 	return req, nil
+}
+
+// describeBody makes the headers say what the body is, also where it is not the one that came, or
+// where what the sender said of it is not kept.
+func describeBody(h http.Header, c *Callback) {
+	if len(h["Content-Type"]) == 0 {
+		t := typeJSON
+		if c.as.Form {
+			t = typeForm
+		}
+		h.Set("Content-Type", t)
+	}
+	switch {
+	case c.as.Coding != "" && len(h["Content-Encoding"]) == 0:
+		h.Set("Content-Encoding", c.as.Coding)
+	case c.as.Element.cut(): // what was said of the body that came
+		for _, name := range []string{
+			"Content-Encoding", "Content-Digest", "Digest", "Content-Md5",
+		} {
+			h.Del(name)
+		}
+	}
+	if c.Item != nil {
+		h.Set("Once-Item", strconv.Itoa(c.ItemIndex))
+	}
 }
 
 // connectionNames returns the headers that the sender's Connection header names.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/oncekit/once"
-	"github.com/oncekit/once/internal/value"
 	"github.com/oncekit/once/queue"
 )
 
@@ -29,7 +28,8 @@ type intake struct {
 	verified bool
 	read     reading
 	arrivals []queue.Arrival // made anew for each message: the store may hold on to it
-	scratch  []byte          // for the encoded request and for built-in replies
+	receipts []queue.Receipt
+	scratch  []byte // for the encoded request and for built-in replies
 }
 
 // reading is what a message says.
@@ -45,6 +45,7 @@ type verdict struct {
 	outcome queue.Outcome
 	status  int // overrides the reply's own; 0: it does not
 	reason  string
+	reply   *reply // takes the place of the outcome's own; nil: it does not
 	// broken is true after a panic: the intake is not reused.
 	broken bool
 }
@@ -58,6 +59,7 @@ func (in *intake) begin(rc *Receiver, src *source, r *http.Request) {
 	in.msg = Message{
 		Source: src.Name, Method: r.Method, Path: r.URL.Path, Peer: r.RemoteAddr, Header: r.Header,
 		RawQuery: r.URL.RawQuery, Host: r.Host, TLS: r.TLS, url: r.URL, publicURL: src.PublicURL,
+		in: in,
 	}
 	if len(rc.proxies) > 0 {
 		if f := rc.proxies.resolve(r); f != nil {
@@ -106,18 +108,45 @@ func (in *intake) judge(w http.ResponseWriter, r *http.Request) (v verdict) {
 		return in.refuse(r, v)
 	}
 	in.verified = true
-	if reason := contentProblem(r.Header); reason != "" {
+	return in.judgeContent(r)
+}
+
+// judgeContent works a message whose body is read and whose sender is verified.
+func (in *intake) judgeContent(r *http.Request) verdict {
+	content, err := in.msg.Content()
+	if err != nil {
+		return in.refuse(r, in.msg.fault.verdict)
+	}
+	if p := in.src.textProbe(content); p != nil {
+		return in.probed(p)
+	}
+	if reason := typeProblem(r.Header, in.src.Form); reason != "" {
 		return in.refuse(r, invalid(reason))
 	}
-	if reason := in.decode(); reason != "" {
+	if in.msg.Body, err = decodeContent(content, in.src.Form, in.src.MaxDepth); err != nil {
+		return in.refuse(r, invalid(err.Error()))
+	}
+	if p := in.src.probeOf(&in.msg); p != nil {
+		return in.probed(p)
+	}
+	if in.src.Each != nil {
+		return in.judgeEach(r)
+	}
+	if reason := in.makeReading(); reason != "" {
 		return in.refuse(r, invalid(reason))
 	}
-	if rc := in.rc.recaller; rc != nil && rc.Recall(in.msg.identity, in.read.fingerprint,
-		in.msg.Peer) {
+	if in.recalls(in.msg.identity, in.read.fingerprint) {
 		return verdict{outcome: queue.Duplicate}
 	}
 	in.build(r)
 	return in.append(r)
+}
+
+// recalls reports whether the store knows a callback without an Append. Whether a repeat is a new
+// callback is decided inside Append alone.
+func (in *intake) recalls(id once.Identity, fp once.Fingerprint) bool {
+	return in.rc.recaller != nil && in.src.NewAfter == 0 &&
+		in.rc.recaller.Recall(id, fp, in.msg.Peer)
 }
 
 // verify asks one of the source's verifiers; nil: there is nothing to ask.
@@ -126,22 +155,19 @@ func (in *intake) verify(r *http.Request, by Verifier) (verdict, bool) {
 		return verdict{}, true
 	}
 	if err := by.Verify(r.Context(), &in.msg); err != nil {
+		if in.msg.fault != nil { // it can't be said who the sender is
+			return in.msg.fault.verdict, false
+		}
 		return verdict{outcome: queue.Unauthorized, reason: err.Error()}, false
 	}
 	return verdict{}, true
 }
 
-// decode reads what a message says. It returns the reason if the message is invalid.
-func (in *intake) decode() (reason string) {
+// makeReading reads what the decoded message, or the element that it stands at, says. It returns
+// the reason if it is invalid.
+func (in *intake) makeReading() (reason string) {
 	m, src, read := &in.msg, in.src, &in.read
-	if len(m.Raw) == 0 {
-		return "body is empty"
-	}
-	body, err := value.Decode(m.Raw, value.Limits{Depth: src.MaxDepth})
-	if err != nil {
-		return err.Error()
-	}
-	m.Body = body
+	var err error
 	if read.key, err = src.Key(m); err != nil {
 		return err.Error()
 	}
@@ -162,21 +188,29 @@ func (in *intake) decode() (reason string) {
 	return tooLong(read.event, &read.route)
 }
 
-// build makes the arrival of a message.
+// build makes the arrival of a message that is one callback.
 func (in *intake) build(r *http.Request) {
-	m, src, read := &in.msg, in.src, &in.read
+	in.arrivals = []queue.Arrival{
+		in.arrival(r, in.msg.identity, &in.read, in.meta(r), in.msg.Raw),
+	}
+}
+
+func (in *intake) arrival(
+	r *http.Request, id once.Identity, read *reading, meta, body []byte,
+) queue.Arrival {
+	src := in.src
 	state := queue.Pending
 	if read.route.Unrouted {
 		state = queue.Unrouted
 	}
-	in.arrivals = []queue.Arrival{{
-		Identity: m.identity, Fingerprint: read.fingerprint, Kind: queue.Callback,
+	return queue.Arrival{
+		Identity: id, Fingerprint: read.fingerprint, Kind: queue.Callback,
 		Lane: read.route.Lane, OrderKey: read.route.OrderKey, State: state, Source: src.Name,
 		Event: read.event, Flow: read.route.Flow, Task: read.route.Task,
-		Key: read.key.Strings(), TraceParent: traceParent(r.Header), Meta: in.meta(r),
-		Body: m.Raw, Peer: m.Peer, Retention: src.Retention, KeepBody: src.KeepBody,
-		ReplaceDead: src.ReplaceDead,
-	}}
+		Key: read.key.Strings(), TraceParent: traceParent(r.Header), Meta: meta,
+		Body: body, Peer: in.msg.Peer, Retention: src.Retention, KeepBody: src.KeepBody,
+		ReplaceDead: src.ReplaceDead, NewAfter: src.NewAfter,
+	}
 }
 
 // tooLong refuses what nobody could name in a URL. It is bounded like the key.
@@ -195,21 +229,28 @@ func tooLong(event string, route *Route) string {
 	return fmt.Sprintf("%s is longer than %d bytes", name, once.MaxKeyBytes)
 }
 
-// append makes the callback durable.
+// append makes the callbacks durable, all or none.
 func (in *intake) append(r *http.Request) verdict {
 	ctx := &appendContext{Context: in.rc.deadline.context(time.Now()), values: r.Context()}
 	receipts, err := in.rc.store.Append(ctx, in.arrivals)
-	if err == nil && len(receipts) != 1 {
-		err = fmt.Errorf("store gave %d receipts for 1 arrival", len(receipts))
+	if err == nil && len(receipts) != len(in.arrivals) {
+		err = fmt.Errorf("store gave %d receipts for %d arrivals", len(receipts), len(in.arrivals))
 	}
-	if err == nil {
-		switch o := receipts[0].Outcome; o {
-		case queue.Accepted, queue.Duplicate, queue.Conflict:
-			in.tell(o)
-			return verdict{outcome: o}
-		default:
+	outcome := queue.Duplicate
+	for i := 0; err == nil && i < len(receipts); i++ {
+		switch o := receipts[i].Outcome; {
+		case o == queue.Accepted, o == queue.Conflict && outcome == queue.Duplicate:
+			outcome = o
+		case o != queue.Duplicate && o != queue.Conflict:
 			err = fmt.Errorf("store gave the outcome %q", o)
 		}
+	}
+	if err == nil {
+		in.receipts = receipts
+		for i := range receipts {
+			in.tell(&in.arrivals[i], &receipts[i])
+		}
+		return verdict{outcome: outcome}
 	}
 	if in.rc.logs.allow(time.Now()) {
 		in.rc.log.Error("callback not stored", "source", in.src.Name, "error", err)
@@ -217,16 +258,24 @@ func (in *intake) append(r *http.Request) verdict {
 	return verdict{outcome: queue.Unavailable, reason: "message can't be stored now, try again"}
 }
 
-// tell logs what a person should look at although the sender is told that all is well.
-func (in *intake) tell(o queue.Outcome) {
-	a := &in.arrivals[0]
+// tell logs what a person should look at although the sender is told that all is well. It also
+// takes over the identity that the store gave a repeat which is a new callback.
+func (in *intake) tell(a *queue.Arrival, got *queue.Receipt) {
+	id := a.Identity
+	if !got.Identity.IsZero() {
+		id = got.Identity
+	}
+	if in.msg.identity == a.Identity {
+		in.msg.identity = id
+	}
 	switch {
-	case o == queue.Conflict && in.rc.logs.allow(time.Now()):
+	case got.Outcome == queue.Conflict && in.rc.logs.allow(time.Now()):
 		in.rc.log.Warn("conflict: a known key came with other content; the first one counts",
-			"source", in.src.Name, "callback", a.Identity.ID())
-	case o == queue.Accepted && a.State == queue.Unrouted && in.rc.logs.allow(time.Now()):
+			"source", in.src.Name, "callback", id.ID())
+	case got.Outcome == queue.Accepted && a.State == queue.Unrouted &&
+		in.rc.logs.allow(time.Now()):
 		in.rc.log.Warn("unrouted: nothing is declared for the event of a callback; it is kept",
-			"source", in.src.Name, "event", a.Event, "callback", a.Identity.ID())
+			"source", in.src.Name, "event", a.Event, "callback", id.ID())
 	}
 }
 
@@ -258,8 +307,13 @@ func (in *intake) refuse(r *http.Request, v verdict) verdict {
 	return v
 }
 
+// meta is what is kept of the request beside the body.
 func (in *intake) meta(r *http.Request) []byte {
 	in.scratch = in.rc.appendMeta(in.scratch[:0], r, in.msg.Peer, in.src.denied)
+	if in.src.Form || in.msg.coding != "" {
+		as := bodyForm{Coding: in.msg.coding, Form: in.src.Form}
+		return as.appendTo(nil, in.scratch)
+	}
 	return append(make([]byte, 0, len(in.scratch)), in.scratch...)
 }
 

@@ -105,11 +105,11 @@ func FuzzMeta_RoundTrip(f *testing.F) {
 		switch name {
 		case "Authorization", "Cookie", "Proxy-Authorization":
 			if len(got.Header) != 0 || len(got.Digests[name]) != 2 {
-				t.Fatalf("got %q", got)
+				t.Fatalf("got %+v", got)
 			}
 		default:
 			if !reflect.DeepEqual(got.Header, header) || got.Query != query {
-				t.Fatalf("got %q", got)
+				t.Fatalf("got %+v", got)
 			}
 		}
 	})

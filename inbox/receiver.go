@@ -40,6 +40,13 @@ type DropObserver interface {
 	RejectedDropped(source string)
 }
 
+// ElementObserver is an optional interface of an Observer.
+type ElementObserver interface {
+	// Elements tells what came of n elements of one message of a source with Each: accepted,
+	// duplicate, conflict, or invalid. It is not told of a message that was refused as a whole.
+	Elements(source string, o queue.Outcome, n int)
+}
+
 // Config tunes a Receiver. The zero value works.
 type Config struct {
 	// MaxInFlightBytes bounds the bodies of all messages between their first byte and their
@@ -83,6 +90,7 @@ type Receiver struct {
 	byPath   map[string]*source
 	unknown  *source // stands for the source of messages that have none
 	ring     *ring
+	elements ElementObserver // nil: nobody counts them
 	digests  *digester
 	deadline *deadlines
 	inFlight atomic.Int64
@@ -112,13 +120,14 @@ func New(store Store, sources []*Source, cfg Config) (*Receiver, error) {
 		deadline: &deadlines{timeout: cfg.AppendTimeout},
 		logs:     newLimiter(logsPerSecond),
 		allow:    []string{http.MethodPost},
-		jsonType: []string{"application/json"},
+		jsonType: []string{typeJSON},
 		seconds1: []string{"1"},
 	}
 	rc.recaller, _ = store.(queue.Recaller)
 	for _, p := range cfg.Proxies {
 		rc.proxies = append(rc.proxies, p.Masked())
 	}
+	rc.elements, _ = cfg.Observer.(ElementObserver)
 	rc.pool.New = func() any { return new(intake) }
 	rc.ring = newRing(store, cfg, rc.logs)
 	rc.unknown = &source{

@@ -53,16 +53,9 @@ func newReplies(configured map[queue.Outcome]Reply) (map[queue.Outcome]*reply, e
 			}
 			continue
 		}
-		p := &reply{status: c.Status, body: c.Body, told: b.outcome}
-		setDefault(&p.status, b.status)
-		if err := p.check(b.outcome); err != nil {
+		p, err := newReply(c, b.outcome, b.status)
+		if err != nil {
 			return nil, fmt.Errorf("reply %s: %w", b.outcome, err)
-		}
-		for name, fn := range c.Header {
-			if fn == nil {
-				return nil, fmt.Errorf("reply %s: header %q has no value", b.outcome, name)
-			}
-			p.headers = append(p.headers, replyHeader{http.CanonicalHeaderKey(name), fn})
 		}
 		out[b.outcome] = p
 	}
@@ -72,6 +65,22 @@ func newReplies(configured map[queue.Outcome]Reply) (map[queue.Outcome]*reply, e
 		}
 	}
 	return out, nil
+}
+
+// newReply makes a configured reply; status is the one of a reply that has none.
+func newReply(c Reply, o queue.Outcome, status int) (*reply, error) {
+	p := &reply{status: c.Status, body: c.Body, told: o}
+	setDefault(&p.status, status)
+	if err := p.check(o); err != nil {
+		return nil, err
+	}
+	for name, fn := range c.Header {
+		if fn == nil {
+			return nil, fmt.Errorf("header %q has no value", name)
+		}
+		p.headers = append(p.headers, replyHeader{http.CanonicalHeaderKey(name), fn})
+	}
+	return p, nil
 }
 
 func (p *reply) check(o queue.Outcome) error {
@@ -88,6 +97,9 @@ func (p *reply) check(o queue.Outcome) error {
 // stays what it is.
 func (in *intake) answer(w http.ResponseWriter, v verdict) {
 	p := in.src.replies[v.outcome]
+	if v.reply != nil {
+		p = v.reply
+	}
 	in.msg.Error = v.reason
 	status := p.status
 	if v.status != 0 {

@@ -18,6 +18,10 @@ type Request struct {
 	// Digests stand for the headers that are not kept: "hmac:" and 32 hex digits for each value.
 	// Equal values of one header have equal digests under one key.
 	Digests http.Header
+	// Element says which callback of its message it is; nil: the message was one callback.
+	Element *Element
+
+	as bodyForm
 }
 
 // text is a JSON string, or {"base64":"…"} for bytes that are not valid UTF-8.
@@ -52,6 +56,7 @@ func DecodeMeta(meta []byte) (Request, error) {
 		Peer   text              `json:"peer"`
 		Header map[string][]text `json:"header"`
 		Digest map[string][]text `json:"digest"`
+		Stored bodyForm          `json:"stored"`
 	}
 	if err := json.Unmarshal(meta, &in); err != nil {
 		return Request{}, fmt.Errorf("decode request: %w", err)
@@ -60,6 +65,7 @@ func DecodeMeta(meta []byte) (Request, error) {
 		Method: string(in.Method), Path: string(in.Path), Query: string(in.Query),
 		Host: string(in.Host), Peer: string(in.Peer),
 		Header: headerOf(in.Header), Digests: headerOf(in.Digest),
+		Element: in.Stored.Element, as: in.Stored,
 	}, nil
 }
 

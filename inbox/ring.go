@@ -44,24 +44,33 @@ func newRing(store Store, cfg Config, logs *limiter) *ring {
 	return g
 }
 
-// keep writes a refused message to the ring and waits for it for a short time. The request's end
-// doesn't end the write.
-func (g *ring) keep(ctx context.Context, rate *limiter, rej queue.Rejected) {
+// keep writes what was refused of a message to the ring, in order, and waits for it for a short
+// time. The request's end doesn't end the write.
+func (g *ring) keep(ctx context.Context, rate *limiter, refused ...queue.Rejected) {
 	if g.store == nil {
 		return
 	}
 	now := time.Now()
-	if !rate.allow(now) {
-		g.dropped(rej.Source)
+	kept := make([]queue.Rejected, 0, len(refused))
+	for _, rej := range refused {
+		if !rate.allow(now) {
+			g.dropped(rej.Source)
+			continue
+		}
+		rej.At = now.UTC()
+		kept = append(kept, rej)
+	}
+	if len(kept) == 0 {
 		return
 	}
 	select {
 	case g.slots <- struct{}{}:
 	default:
-		g.dropped(rej.Source)
+		for i := range kept {
+			g.dropped(kept[i].Source)
+		}
 		return
 	}
-	rej.At = now.UTC()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.timeout)
 	done := make(chan struct{})
 	go func() {
@@ -70,10 +79,12 @@ func (g *ring) keep(ctx context.Context, rate *limiter, rej queue.Rejected) {
 			<-g.slots
 			close(done)
 		}()
-		if err := g.write(ctx, rej); err != nil {
-			g.dropped(rej.Source)
-			if g.logs.allow(time.Now()) {
-				g.log.Warn("refused message not kept", "source", rej.Source, "error", err)
+		for _, rej := range kept {
+			if err := g.write(ctx, rej); err != nil {
+				g.dropped(rej.Source)
+				if g.logs.allow(time.Now()) {
+					g.log.Warn("refused message not kept", "source", rej.Source, "error", err)
+				}
 			}
 		}
 	}()

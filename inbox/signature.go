@@ -102,7 +102,3 @@ func clientNames(cs *tls.ConnectionState) []string {
 	}
 	return names
 }
-
-// Content returns the body without its Content-Encoding. A body that has one is refused before its
-// content is looked at, so it is the body as it came.
-func (m *Message) Content() ([]byte, error) { return m.Raw, nil }

@@ -33,9 +33,11 @@ type Message struct {
 	TLS *tls.ConnectionState
 	// Raw is the body, byte for byte. It is nil if it was not read.
 	Raw []byte
-	// Body is the decoded body in the terms of package internal/value; nil before it was decoded
-	// and in the reply to a message that can't be.
+	// Body is the decoded body in the terms of package internal/value: JSON, or the form as an
+	// object of texts. It is nil before it was decoded and in the reply to a message that can't be.
 	Body any
+	// Item is the element that is looked at, where the source has Each; nil elsewhere.
+	Item any
 	// Error is the reason of an invalid, unauthorized or unavailable reply, for people.
 	Error string
 
@@ -43,10 +45,16 @@ type Message struct {
 	url       *url.URL   // of the request; nil for a message that was stored
 	publicURL string     // of the source, without a slash at its end
 	forwarded *forwarded // nil: it came through no trusted proxy
+	in        *intake    // nil: it is not being received
+	// content is the body without its content coding, once it was asked for; fault is why there is
+	// none.
+	content []byte
+	coding  string
+	fault   *contentFault
 }
 
 // ID returns the public id of the callback that the message belongs to; empty before its key was
-// made.
+// made, and of a message with several elements.
 func (m *Message) ID() string {
 	if m.identity.IsZero() {
 		return ""
@@ -72,9 +80,9 @@ func (m *Message) OneHeader(name string) (string, error) {
 }
 
 // Source is a place where callbacks come from. Its functions are called by many goroutines at
-// once. An error of Key, Event, Fingerprint or Route makes the message invalid; its text should say
-// what could not be made, is told to the sender and must hold no secret. A panic makes the message
-// unavailable.
+// once. An error of Each, Key, Event, Fingerprint or Route makes the message or the element
+// invalid; its text should say what could not be made, is told to the sender and must hold no
+// secret. A panic makes the message unavailable.
 type Source struct {
 	// Name is 1 to 64 letters, digits, dots, dashes and underscores.
 	Name string
@@ -93,6 +101,27 @@ type Source struct {
 	// PublicURL is the base of the URLs under which senders reach the source, such as
 	// https://example.org/hooks, for what is signed with the URL. Default: what the request says.
 	PublicURL string
+	// Form says that bodies are application/x-www-form-urlencoded: Body is an object of texts, and
+	// a doubled name has the list of its texts. Default: bodies are JSON.
+	Form bool
+	// Each returns the elements of a message that are callbacks of their own, in the terms of
+	// package internal/value. While Key, Event, Fingerprint and Route are called, Message.Item is
+	// the element; a Fingerprint has to be of the element alone. All elements become durable
+	// together, and have one reply: accepted if any of them is new, else conflict if any is, else
+	// duplicate. An empty list makes the message invalid. Nil: a message is one callback.
+	Each func(*Message) ([]any, error)
+	// MaxElements of a message; more make it invalid. Default 1000.
+	MaxElements int
+	// RefuseBad lets one bad element make the whole message invalid. Default: the good ones are
+	// stored, the bad ones go to the ring of refused messages, and the message is invalid only if
+	// none is good.
+	RefuseBad bool
+	// Probes are looked at in order, those of a text before all others, when the sender was
+	// verified: the first that matches answers the message, of which nothing is stored.
+	Probes []Probe
+	// NewAfter makes a repeat a new callback with an identity of its own that comes longer than
+	// this after the last arrival under its key, by the store's clock. At most Retention. 0: never.
+	NewAfter time.Duration
 	// MaxBody in bytes. Default 1 MiB.
 	MaxBody int64
 	// MaxDepth of nesting of a JSON body. Default 64.

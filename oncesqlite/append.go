@@ -20,13 +20,21 @@ const (
 	flagInLine                  // it has an entry in lines
 )
 
+// From bit newestShift on the flags hold the seq of a newer callback; see newer.go.
+
 // Append stores arrivals. A duplicate of what is known to be durable is answered without a write of
-// its own; it is counted behind.
+// its own; it is counted behind. With NewAfter it is written at once: when the last one came
+// decides what the next one is.
 func (s *Store) Append(ctx context.Context, arrivals []queue.Arrival) ([]queue.Receipt, error) {
 	if err := checkArrivals(arrivals); err != nil {
 		return nil, fmt.Errorf("append: %w", err)
 	}
-	if len(arrivals) == 1 {
+	for i := range arrivals {
+		if arrivals[i].NewAfter > 0 {
+			s.known.forget(arrivals[i].Identity)
+		}
+	}
+	if len(arrivals) == 1 && arrivals[0].NewAfter == 0 {
 		a := &arrivals[0]
 		if seq, ok := s.recall(a.Identity, a.Fingerprint, a.Peer); ok {
 			return []queue.Receipt{{Outcome: queue.Duplicate, Seq: seq}}, nil
@@ -93,8 +101,9 @@ func (t *txn) receive(a *queue.Arrival) (queue.Receipt, error) {
 		return queue.Receipt{}, err
 	}
 	if fresh {
-		id, fp, known := a.Identity, a.Fingerprint, t.s.known
-		t.durable = append(t.durable, func() { known.put(id, fp, seq) })
+		if id, fp, known := a.Identity, a.Fingerprint, t.s.known; a.NewAfter == 0 {
+			t.durable = append(t.durable, func() { known.put(id, fp, seq) })
+		}
 		return queue.Receipt{Outcome: queue.Accepted, Seq: seq, State: a.State}, nil
 	}
 	return t.repeat(a)
@@ -220,15 +229,31 @@ func needsEscape(r rune) bool {
 
 // repeat answers an arrival whose identity is known.
 func (t *txn) repeat(a *queue.Arrival) (queue.Receipt, error) {
-	row, err := t.rowBy(byIdentity, a.Identity[:])
+	first, err := t.rowBy(byIdentity, a.Identity[:])
 	if err != nil {
 		return queue.Receipt{}, err
 	}
+	row, err := t.newestRow(first)
+	switch {
+	case err != nil:
+		return queue.Receipt{}, err
+	case row == nil || t.comesAnew(row, a):
+		return t.renew(first, a)
+	}
+	r, err := t.repeatOf(row, a)
+	if row != first {
+		r.Identity = row.Identity
+	}
+	return r, err
+}
+
+// repeatOf answers a repeat of a row.
+func (t *txn) repeatOf(row *stored, a *queue.Arrival) (queue.Receipt, error) {
 	if row.Fingerprint == a.Fingerprint {
 		return t.duplicate(row, row, a)
 	}
 	revision := ""
-	_, err = t.c.one("SELECT accepted FROM receipts WHERE seq = ? AND fingerprint = ? "+
+	_, err := t.c.one("SELECT accepted FROM receipts WHERE seq = ? AND fingerprint = ? "+
 		"AND accepted IS NOT NULL", func(r *stmt) { revision = r.text(0) }, row.Seq,
 		a.Fingerprint[:])
 	if err != nil {
@@ -265,10 +290,13 @@ func (t *txn) duplicate(row, worked *stored, a *queue.Arrival) (queue.Receipt, e
 		r.Revived, r.State = true, queue.Pending
 		return r, t.revive(worked, a)
 	}
+	if a.NewAfter > 0 {
+		return r, t.addReceipt(row, a, queue.Duplicate)
+	}
 	s, dup := t.s, *a
 	id, fp, known, seq := a.Identity, row.Fingerprint, s.known, row.Seq
 	t.durable = append(t.durable, func() {
-		if row.State != queue.Dead && fp == dup.Fingerprint {
+		if row.State != queue.Dead && fp == dup.Fingerprint && id == row.Identity {
 			known.put(id, fp, seq)
 		}
 		s.notes.add(seq, t.now, dup.Peer)

@@ -22,7 +22,7 @@ CREATE TABLE rows (
   fence       INTEGER NOT NULL DEFAULT 0,
   attempt     INTEGER NOT NULL DEFAULT 0,
   lost        INTEGER NOT NULL DEFAULT 0,
-  flags       INTEGER NOT NULL DEFAULT 0,  -- see append.go
+  flags       INTEGER NOT NULL DEFAULT 0,  -- see append.go, newer.go
   revision    INTEGER NOT NULL DEFAULT 0,
   duplicates  INTEGER NOT NULL DEFAULT 0,
   conflicts   INTEGER NOT NULL DEFAULT 0,

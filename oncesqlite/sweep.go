@@ -65,12 +65,10 @@ func (t *txn) sweepRow(row *stored) error {
 	case t.now < since+row.keepBody: // an arrival came since this was planned
 		return t.sweepLater(row.Seq, since+row.keepBody)
 	case t.now < since+row.retention:
-		err := t.c.exec("UPDATE rows SET meta = NULL, body = NULL, sweep_at = ? WHERE seq = ?",
-			since+row.retention, row.Seq)
-		if err != nil {
-			return err
-		}
-		return t.c.exec("UPDATE receipts SET meta = NULL, body = NULL WHERE seq = ?", row.Seq)
+		return t.dropPayload(row.Seq, since+row.retention)
+	}
+	if kept, err := t.keepFirst(row); kept || err != nil {
+		return err
 	}
 	for _, table := range []string{"rows", "receipts", "attempts"} {
 		if err := t.c.exec("DELETE FROM "+table+" WHERE seq = ?", row.Seq); err != nil {

@@ -123,6 +123,11 @@ type Arrival struct {
 	// ReplaceDead lets a conflicting arrival take the place of a first one that is dead and had
 	// no effect.
 	ReplaceDead bool
+	// NewAfter makes the arrival of a known identity that comes longer than this after the last
+	// one, by the store's clock, a new callback with an identity of its own, whatever its content
+	// and however the older one stands. Later arrivals under the identity belong to the newest one.
+	// It is at most Retention. 0: never.
+	NewAfter time.Duration
 }
 
 // Receipt is what came of one arrival.
@@ -130,6 +135,8 @@ type Receipt struct {
 	Outcome Outcome // Accepted, Duplicate or Conflict
 	// Seq of the row that the identity belongs to.
 	Seq int64
+	// Identity of that row where it is not the arrival's own; see Arrival.NewAfter. Zero: it is.
+	Identity once.Identity
 	// State of that row as of the answer; empty for a duplicate that the store answered without
 	// reading it.
 	State State

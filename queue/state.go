@@ -121,4 +121,6 @@ const (
 	Unauthorized Outcome = "unauthorized"
 	// Unavailable: the store could not make the callback durable; nothing was accepted.
 	Unavailable Outcome = "unavailable"
+	// Probe: the sender tried whether somebody answers; nothing was stored.
+	Probe Outcome = "probe"
 )

@@ -61,7 +61,7 @@ func (a *API) getCallback(c *call) (any, error) {
 		DeadCause: string(r.DeadCause), Waits: texts(r.Waits),
 		LastArrivalAt: wire.Instant(r.LastAt),
 		StartedAt:     wire.Maybe(r.StartedAt), FinishedAt: wire.Maybe(r.FinishedAt),
-		Request: requestLine(req), Headers: headersOf(req.Header),
+		Element: elementOf(req), Request: requestLine(req), Headers: headersOf(req.Header),
 		HiddenHeaders: headersOf(req.Digests), Payload: wire.PayloadOf(r.Body),
 		Attempts: attemptsOf(d.Attempts), Audit: auditOf(d.Audit),
 		Receipts: []wire.Receipt{{
@@ -88,6 +88,13 @@ func (a *API) requestOf(meta []byte) inbox.Request {
 		a.log.Warn("read the request of a callback", "error", err)
 	}
 	return req
+}
+
+func elementOf(r inbox.Request) *wire.Element {
+	if r.Element == nil || r.Element.Of < 2 {
+		return nil
+	}
+	return &wire.Element{Index: r.Element.Index, Of: r.Element.Of}
 }
 
 func requestLine(r inbox.Request) wire.Request {

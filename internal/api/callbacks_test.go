@@ -80,6 +80,7 @@ func TestADetailShowsRequestBodyReceiptsAttemptsAndAudit(t *testing.T) {
   "last_arrival_at": "2026-07-01T10:00:01.000000Z",
   "started_at": "2026-07-01T10:00:01.000000Z",
   "finished_at": null,
+  "element": null,
   "request": {
     "method": "POST",
     "path": "/in/rcs",

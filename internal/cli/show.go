@@ -103,6 +103,9 @@ func showCallback(s *sheet, c *wire.CallbackDetail) {
 	s.when(next, c.NextTryAt.Time())
 	s.field("waits for", strings.Join(c.Waits, ", "))
 	s.field("revision", revision(c))
+	if e := c.Element; e != nil {
+		s.field("element", fmt.Sprintf("[%d] of %d in its message", e.Index, e.Of))
+	}
 	showRequest(s, &c.Request, c.Headers, c.HiddenHeaders)
 	s.body("body", &c.Payload)
 	showReceipts(s, c)

@@ -8,11 +8,12 @@ import (
 )
 
 // uses says which of the variables that have to be made are read.
-type uses struct{ request, resource, effect bool }
+type uses struct{ item, request, resource, effect bool }
 
 func (u uses) with(e evaluator) uses {
 	for _, ref := range e.References() {
 		name, _, _ := strings.Cut(ref, ".")
+		u.item = u.item || name == "item"
 		u.request = u.request || name == "header" || name == "query"
 		u.resource = u.resource || name == "resource"
 		u.effect = u.effect || name == "effect"
@@ -42,6 +43,12 @@ func flowExpr(e evaluator) flow.Expr {
 // flowVars hands a flow's variables to an expression; only what is read is made.
 func flowVars(v *flow.Vars, u uses) (expr.Vars, error) {
 	vars := expr.Vars{Body: v.Body, Source: v.Source, Task: v.Task}
+	if u.item && v.Item != nil {
+		var err error
+		if vars.Item, err = v.Item(); err != nil {
+			return vars, err
+		}
+	}
 	if u.request && v.Request != nil {
 		r, err := v.Request()
 		if err != nil {

@@ -181,7 +181,8 @@ func fingerprintFunc(how string, ignore []value.Path,
 ) func(*inbox.Message) (once.Fingerprint, error) {
 	if how == "raw" {
 		return func(m *inbox.Message) (once.Fingerprint, error) {
-			return once.FingerprintRaw(m.Raw), nil
+			content, err := m.Content()
+			return once.FingerprintRaw(content), err
 		}
 	}
 	return func(m *inbox.Message) (once.Fingerprint, error) {

@@ -13,6 +13,7 @@ type Family struct {
 // The names of the families.
 const (
 	nameReceipts    = "once_receipts_total"
+	nameElements    = "once_elements_total"
 	nameAck         = "once_ack_seconds"
 	nameCallbacks   = "once_callbacks"
 	nameAttempts    = "once_attempts_total"
@@ -35,6 +36,8 @@ func Families() []Family {
 	return []Family{
 		{nameReceipts, "counter", []string{"source", "outcome"},
 			"Messages that were answered. The source is empty where no source has the path."},
+		{nameElements, "counter", []string{"source", "outcome"},
+			"Elements of messages that carry several callbacks, by what came of them."},
 		{nameAck, "histogram", []string{"source"},
 			"Time from the first byte of a message to its answer, in seconds."},
 		{nameCallbacks, "gauge", []string{"source", "state"},

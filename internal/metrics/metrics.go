@@ -43,11 +43,11 @@ type Metrics struct {
 	reg *prometheus.Registry
 	log *slog.Logger
 
-	receipts, attempts, tries, dropped *prometheus.CounterVec
-	ack, seconds                       *prometheus.HistogramVec
-	paused                             *prometheus.GaugeVec
-	conflicts                          prometheus.Counter
-	ready                              prometheus.Gauge
+	receipts, elements, attempts, tries, dropped *prometheus.CounterVec
+	ack, seconds                                 *prometheus.HistogramVec
+	paused                                       *prometheus.GaugeVec
+	conflicts                                    prometheus.Counter
+	ready                                        prometheus.Gauge
 
 	sources table[string, *sourceHandles]
 	results table[resultKey, *resultHandles]
@@ -75,6 +75,7 @@ func New(cfg Config) (*Metrics, error) {
 		m.log = slog.New(slog.DiscardHandler)
 	}
 	m.receipts, m.attempts = counters(nameReceipts), counters(nameAttempts)
+	m.elements = counters(nameElements)
 	m.tries, m.dropped = counters(nameEffectTries), counters(nameDropped)
 	m.ack, m.seconds = times(nameAck, ackBuckets()), times(nameAttemptTime, attemptBuckets())
 	m.paused = gauges(namePaused)
@@ -82,8 +83,8 @@ func New(cfg Config) (*Metrics, error) {
 	m.conflicts, m.ready = conflicts.WithLabelValues(), ready.WithLabelValues()
 	build.WithLabelValues(cmp.Or(cfg.Version, "unknown"), runtime.Version()).Set(1)
 	for _, c := range []prometheus.Collector{
-		m.receipts, m.attempts, m.tries, m.dropped, m.ack, m.seconds, m.paused, conflicts, ready,
-		build, newKept(cfg, m.log), collectors.NewGoCollector(),
+		m.receipts, m.elements, m.attempts, m.tries, m.dropped, m.ack, m.seconds, m.paused,
+		conflicts, ready, build, newKept(cfg, m.log), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := m.reg.Register(c); err != nil {
@@ -143,11 +144,17 @@ func (m *Metrics) source(name string) *sourceHandles {
 	}
 	for _, o := range []queue.Outcome{
 		queue.Accepted, queue.Duplicate, queue.Conflict, queue.Invalid, queue.Unauthorized,
-		queue.Unavailable,
+		queue.Unavailable, queue.Probe,
 	} {
 		h.outcomes[o] = m.receipts.WithLabelValues(name, string(o))
 	}
 	return h
+}
+
+// Elements counts what came of elements of one message. It makes a Metrics an
+// inbox.ElementObserver.
+func (m *Metrics) Elements(source string, o queue.Outcome, n int) {
+	m.elements.WithLabelValues(source, string(o)).Add(float64(n))
 }
 
 // RejectedDropped counts a refused message that was not kept. It makes a Metrics an

@@ -176,8 +176,13 @@ func TestPausesDropsAndTheVersionAreShown(t *testing.T) {
 	m.DestinationPaused("wms", true)
 	m.DestinationPaused("wms", false)
 	m.RejectedDropped("rcs")
+	m.Elements("rms", queue.Accepted, 2)
+	m.Elements("rms", queue.Accepted, 3)
+	m.Receipt("rms", queue.Probe, 0)
 	m.StoreReady(true)
 	want(t, m,
+		`once_elements_total{outcome="accepted",source="rms"} 5`,
+		`once_receipts_total{outcome="probe",source="rms"} 1`,
 		`once_destination_paused{destination="plant"} 1`,
 		`once_destination_paused{destination="wms"} 0`,
 		`once_rejected_dropped_total{source="rcs"} 1`,
@@ -198,6 +203,7 @@ func TestTheTableIsCompleteInCodeAndDocumentation(t *testing.T) {
 		Paused: func() map[string]bool { return map[string]bool{"s": true, "well": false} }})
 	m.Receipt("s", queue.Accepted, 0)
 	m.RejectedDropped("s")
+	m.Elements("s", queue.Accepted, 1)
 	m.DestinationPaused("d", false)
 	m.Attempt(queue.Row{Kind: queue.Callback, Source: "s"}, queue.Settlement{State: queue.Done}, 1)
 	m.Attempt(queue.Row{Kind: queue.Effect, Source: "s"}, queue.Settlement{State: queue.Done}, 1)

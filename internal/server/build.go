@@ -12,7 +12,6 @@ import (
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/config"
 	"github.com/oncekit/once/internal/metrics"
-	"github.com/oncekit/once/internal/value"
 	"github.com/oncekit/once/oncesqlite"
 	"github.com/oncekit/once/outbox"
 	"github.com/oncekit/once/queue"
@@ -20,7 +19,7 @@ import (
 
 // build makes the engine, the destinations and the dispatcher.
 func (s *Server) build() (err error) {
-	if s.engine, err = flow.New(s.cfg.Machines, s.cfg.Kinds, decode, flow.Config{}); err != nil {
+	if s.engine, err = flow.New(s.cfg.Machines, s.cfg.Kinds, s.decode, flow.Config{}); err != nil {
 		return err
 	}
 	s.metrics, err = metrics.New(metrics.Config{Counts: s.store.Counts, Open: s.isOpen,
@@ -93,23 +92,43 @@ func (s *Server) observe(row queue.Row, set queue.Settlement, d time.Duration) {
 		slog.String("reason", set.Error))
 }
 
-// storedLimits are for what the source's own limits let in: as deep as any of them may be.
-var storedLimits = value.Limits{Depth: config.MaxDepth}
-
-// decode makes what a flow sees of a stored callback.
-func decode(row queue.Row) (flow.Message, error) {
-	body, err := value.Decode(row.Body, storedLimits)
+// decode makes what a flow sees of a stored callback. Its nesting is as deep as any source may let
+// in.
+func (s *Server) decode(row queue.Row) (flow.Message, error) {
+	body, err := inbox.DecodeBody(row.Meta, row.Body, config.MaxDepth)
 	if err != nil {
 		return flow.Message{}, fmt.Errorf("decode body: %w", err)
 	}
-	return flow.Message{Body: body, Request: sync.OnceValues(func() (flow.Request, error) {
+	m := flow.Message{Body: body, Request: sync.OnceValues(func() (flow.Request, error) {
 		r, err := inbox.DecodeMeta(row.Meta)
 		if err != nil {
 			return flow.Request{}, err
 		}
 		query, _ := url.ParseQuery(r.Query) // what can be read of it, as when it came
 		return flow.Request{Header: lowerNames(r.Header), Query: query}, nil
-	})}, nil
+	})}
+	src := s.sources[row.Source]
+	if src != nil && src.Each == nil {
+		src = nil
+	}
+	if src != nil || inbox.IsElement(row.Meta) {
+		m.Item = sync.OnceValues(func() (any, error) { return itemOf(src, &row) })
+	}
+	return m, nil
+}
+
+// itemOf is the element that a stored callback is; src is nil where its source has no elements any
+// more.
+func itemOf(src *inbox.Source, row *queue.Row) (any, error) {
+	item, found, err := inbox.DecodeItem(row.Meta, config.MaxDepth)
+	if err != nil || found || src == nil {
+		return item, err
+	}
+	m, err := inbox.StoredMessage(src, row, config.MaxDepth)
+	if err != nil {
+		return nil, err
+	}
+	return m.Item, nil
 }
 
 // destination makes the sender of a destination. It connects to nothing.

@@ -3,12 +3,11 @@ package server
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/inbox"
-	"github.com/oncekit/once/internal/value"
+	"github.com/oncekit/once/internal/config"
 	"github.com/oncekit/once/queue"
 )
 
@@ -24,7 +23,10 @@ func (s *Server) routeAs(row queue.Row, rename func(flow, event string) string,
 		return queue.Arrival{}, fmt.Errorf("source %s is not in the configuration any more: %w",
 			row.Source, once.ErrState)
 	}
-	m, err := message(row)
+	if row.Body == nil {
+		return queue.Arrival{}, fmt.Errorf("its body was swept: %w", once.ErrState)
+	}
+	m, err := inbox.StoredMessage(src, &row, config.MaxDepth)
 	if err != nil {
 		return queue.Arrival{}, err
 	}
@@ -52,24 +54,6 @@ func (s *Server) routeAs(row queue.Row, rename func(flow, event string) string,
 		a.State = queue.Unrouted
 	}
 	return a, nil
-}
-
-// message is a stored callback as the functions of its source see it.
-func message(row queue.Row) (*inbox.Message, error) {
-	if row.Body == nil {
-		return nil, fmt.Errorf("its body was swept: %w", once.ErrState)
-	}
-	r, err := inbox.DecodeMeta(row.Meta)
-	if err != nil {
-		return nil, err
-	}
-	body, err := value.Decode(row.Body, storedLimits)
-	if err != nil {
-		return nil, fmt.Errorf("decode body: %w", err)
-	}
-	query, _ := url.ParseQuery(r.Query) // what can be read of it, as when it came
-	return &inbox.Message{Source: row.Source, Method: r.Method, Path: r.Path, Peer: r.Peer,
-		Header: r.Header, Query: query, Raw: row.Body, Body: body}, nil
 }
 
 // lowerNames gives headers the names by which expressions know them.

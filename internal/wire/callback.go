@@ -33,6 +33,7 @@ type CallbackDetail struct {
 	LastArrivalAt Instant  `json:"last_arrival_at"`
 	StartedAt     *Instant `json:"started_at" doc:"Start of the last try."`
 	FinishedAt    *Instant `json:"finished_at"`
+	Element       *Element `json:"element" doc:"Its place in its message; null: it has it alone."`
 	Request       Request  `json:"request"`
 	Headers       Headers  `json:"headers" doc:"As they came, but those that are not kept."`
 	HiddenHeaders Headers  `json:"hidden_headers" doc:"Keyed digests of headers that are not kept."`
@@ -44,6 +45,12 @@ type CallbackDetail struct {
 
 // Headers are the headers of a request.
 type Headers map[string][]string
+
+// Element is the place of a callback in a message that carries several.
+type Element struct {
+	Index int `json:"index" doc:"From 0."`
+	Of    int `json:"of" doc:"Elements of the message, those that were refused included."`
+}
 
 // Request is how a message came.
 type Request struct {

@@ -13,6 +13,7 @@ const maxLost = 3
 // modelRow is a row as the model has it.
 type modelRow struct {
 	name     string
+	id       string // its public id, as the store gave it
 	key      string
 	version  int
 	state    queue.State
@@ -21,6 +22,9 @@ type modelRow struct {
 	attempt  int
 	lost     int
 	conflict int64
+	repeats  int64     // equal arrivals
+	renews   bool      // its repeats are new after a while, and are counted at once
+	last     time.Time // when the last arrival came
 	tries    int       // that ended, or were lost, with no good result
 	next     time.Time // due then, limit of the wait, or end of the lease; zero: now
 	waits    []string
@@ -168,17 +172,44 @@ func (m *model) makeDue(r *modelRow) {
 	r.attempt, r.lost, r.block, r.cause = 0, 0, false, ""
 }
 
-// receive is what an arrival has to be told.
-func (m *model) receive(name, key string, version int, replace bool) (queue.Outcome, bool) {
-	i := slices.IndexFunc(m.rows, func(r *modelRow) bool { return r.name == name })
-	if i < 0 {
-		m.rows = append(m.rows, &modelRow{name: name, key: key, version: version,
-			state: queue.Pending})
-		return queue.Accepted, false
+// newest returns the latest row of a name; nil: there is none.
+func (m *model) newest(name string) *modelRow {
+	for _, r := range slices.Backward(m.rows) {
+		if r.name == name {
+			return r
+		}
 	}
-	r := m.rows[i]
+	return nil
+}
+
+// rowOf returns the row with a public id; nil: there is none.
+func (m *model) rowOf(id string) *modelRow {
+	i := slices.IndexFunc(m.rows, func(r *modelRow) bool { return r.id == id })
+	if i < 0 {
+		return nil
+	}
+	return m.rows[i]
+}
+
+// receive is what an arrival has to be told, and the row that it belongs to.
+func (m *model) receive(name, key string, version int, replace bool, newAfter time.Duration) (
+	*modelRow, queue.Outcome, bool) {
+	r := m.newest(name)
+	if r == nil || newAfter > 0 && m.now.Sub(r.last) > newAfter {
+		r = &modelRow{name: name, key: key, version: version, state: queue.Pending, last: m.now}
+		m.rows = append(m.rows, r)
+		return r, queue.Accepted, false
+	}
+	r.last, r.renews = m.now, r.renews || newAfter > 0
+	o, revived := m.repeat(r, version, replace)
+	return r, o, revived
+}
+
+// repeat is what a repeat of a row has to be told.
+func (m *model) repeat(r *modelRow, version int, replace bool) (queue.Outcome, bool) {
 	switch {
 	case r.version == version:
+		r.repeats++
 		revive := r.state == queue.Dead && r.cause == queue.CauseTransient
 		if revive {
 			m.makeDue(r)

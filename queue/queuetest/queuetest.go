@@ -109,7 +109,8 @@ func probe(t *testing.T, h Harness) (have needs) {
 func Cases() []Case {
 	var all []Case
 	for _, group := range [][]Case{
-		appendCases(), repeatCases(), sweepCases(), leaseCases(), orderCases(), lostCases(),
+		appendCases(), repeatCases(), newerCases(), sweepCases(), leaseCases(), orderCases(),
+		lostCases(),
 		settleCases(), changeCases(), commitCases(), stepCases(), waitCases(), taskCases(),
 		browseCases(), pageCases(), operateCases(), reviseCases(), restartCases(), randomCases(),
 	} {

@@ -29,6 +29,8 @@ const (
 	randomSeeds  = 2
 	randomOps    = 350
 	compareEvery = 50
+	// walkNewAfter is the NewAfter of some names of a walk; time goes on by up to 40 s at once.
+	walkNewAfter = time.Minute
 )
 
 func againstModel(k *kit) {
@@ -65,7 +67,7 @@ type walk struct {
 	m      *model
 	prefix string
 	lane   string
-	held   map[string]queue.Row // rows in hand as the store gave them
+	held   map[string]queue.Row // rows in hand as the store gave them, by id
 	stale  []queue.Grant
 	log    []string
 }
@@ -116,10 +118,25 @@ func (w *walk) receive() {
 	version, replace := 1+w.r.IntN(8)/7, w.r.IntN(3) == 0
 	a := arrival(name, version)
 	a.Lane, a.OrderKey, a.ReplaceDead, a.Retention = w.lane, key, replace, 1e6*hour
-	outcome, revived := w.m.receive(name, key, version, replace)
-	w.note("receive %s version %d", name, version)
-	if got := w.append(a)[0]; got.Outcome != outcome || got.Revived != revived {
-		w.Errorf("receive %s: %+v, want %s, revived %v", name, got, outcome, revived)
+	if n%5 < 2 {
+		a.NewAfter = walkNewAfter
+	}
+	m, outcome, revived := w.m.receive(name, key, version, replace, a.NewAfter)
+	w.note("receive %s version %d, new after %v: %s", name, version, a.NewAfter, outcome)
+	got := w.append(a)[0]
+	id := a.Identity.ID()
+	if !got.Identity.IsZero() {
+		id = got.Identity.ID()
+	}
+	if m.id == "" {
+		m.id = id
+	}
+	if got.Outcome != outcome || got.Revived != revived || id != m.id {
+		w.Errorf("receive %s: %+v of %s, want %s of %s, revived %v", name, got, id, outcome, m.id,
+			revived)
+	}
+	if w.m.rowOf(id) != m {
+		w.Errorf("receive %s: two callbacks have the id %s", name, id)
 	}
 }
 
@@ -133,7 +150,7 @@ func (w *walk) takeSome() {
 	w.note("lease %d: %v", r.Max, want)
 	w.wantNames("lease", rows, want...)
 	for _, row := range rows {
-		m := w.row1(row.Key[0])
+		m := w.m.rowOf(row.ID())
 		if m != nil && (row.Attempt != m.attempt || row.Lost != m.lost || row.Fence <= m.fence ||
 			row.LimitPassed != m.passed) {
 			w.Errorf("leased %+v, the model has %+v", row, m)
@@ -141,21 +158,11 @@ func (w *walk) takeSome() {
 		if m != nil {
 			m.fence = row.Fence
 		}
-		if old, ok := w.held[row.Key[0]]; ok {
+		if old, ok := w.held[row.ID()]; ok {
 			w.stale = append(w.stale, old.Grant())
 		}
-		w.held[row.Key[0]] = row
+		w.held[row.ID()] = row
 	}
-}
-
-// row1 returns the model's row.
-func (w *walk) row1(name string) *modelRow {
-	for _, r := range w.m.rows {
-		if r.name == name {
-			return r
-		}
-	}
-	return nil
 }
 
 // running returns a row in hand; nil if there is none.
@@ -203,7 +210,7 @@ func (w *walk) settleOne() {
 		return
 	}
 	set := w.outcome()
-	row := w.held[m.name]
+	row := w.held[m.id]
 	set.Grant = row.Grant()
 	w.note("settle %s as %s, not tried %v", m.name, set.State, set.NotTried)
 	if err := w.settle(set)[0]; err != nil {
@@ -223,12 +230,12 @@ func (w *walk) settleStale() {
 }
 
 func (w *walk) renewAll() {
-	for name, row := range w.held {
-		m := w.row1(name)
+	for id, row := range w.held {
+		m := w.m.rowOf(id)
 		alive := m.state == queue.Running && m.fence == row.Fence
 		err := w.s.Renew(w.ctx, []queue.Grant{row.Grant()}, time.Minute)[0]
 		if alive != (err == nil) {
-			w.Errorf("renew %s: %v, the model has %+v", name, err, m)
+			w.Errorf("renew %s: %v, the model has %+v", m.name, err, m)
 		}
 		if alive {
 			m.next = w.m.now.Add(time.Minute)
@@ -253,10 +260,10 @@ func (w *walk) person() {
 	retry := w.r.IntN(2) == 0
 	var err error
 	if retry {
-		err = w.operator().Retry(w.ctx, queue.Callback, idOf(m.name), byAnn, nil)
+		err = w.operator().Retry(w.ctx, queue.Callback, m.id, byAnn, nil)
 	} else {
 		allowed = append(allowed, queue.Pending)
-		err = w.operator().Discard(w.ctx, queue.Callback, idOf(m.name), byAnn, nil)
+		err = w.operator().Discard(w.ctx, queue.Callback, m.id, byAnn, nil)
 	}
 	w.note("person on %s (%s), retry %v: %v", m.name, m.state, retry, err)
 	if ok := slices.Contains(allowed, m.state); ok != (err == nil) {
@@ -295,10 +302,10 @@ func (w *walk) compare() {
 	w.m.notice()
 	w.sweepAll() // a commit, in which the store notices the time too
 	for _, m := range w.m.rows {
-		got := w.kit.row(m.name)
+		got := w.byID(m.id).Row
 		same := got.State == m.state && got.Attempt == m.attempt && got.Lost == m.lost &&
 			got.DeadCause == m.cause && got.Conflicts == m.conflict &&
-			got.LimitPassed == m.passed &&
+			got.LimitPassed == m.passed && (!m.renews || got.Duplicates == m.repeats) &&
 			string(got.Body) == fmt.Sprint(m.name, " ", []int{m.version})
 		if !same {
 			w.Errorf("stored %+v\nthe model has %+v", got, *m)
