@@ -67,7 +67,16 @@ func (s *knownShard) store(id once.Identity, r knownRow) {
 	s.now[id] = r
 }
 
-// forget is called whenever a row is no longer what a duplicate may be answered from.
+// forget is called whenever a row is no longer what a duplicate may be answered from. Readers see
+// the change before it is durable, so it is called at once; and once more then, since a repeat of
+// the same flush may have put it back.
+func (t *txn) forget(id once.Identity) {
+	known := t.s.known
+	known.forget(id)
+	t.durable = append(t.durable, func() { known.forget(id) })
+}
+
+// forget drops an identity.
 func (k *known) forget(id once.Identity) {
 	s := k.shard(id)
 	s.mu.Lock()

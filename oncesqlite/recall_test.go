@@ -79,3 +79,33 @@ func TestAStoreThatIsClosedRecallsNothing(t *testing.T) {
 		t.Error("recalled after Close")
 	}
 }
+
+// A reader sees what a transaction did before that is durable. Who saw that a row is gone, and
+// sends its callback again, must not be told that it is known.
+func TestWhatAReaderSeesGoneIsNotRecalled(t *testing.T) {
+	d, clock := powercut.NewDisk(1), newClock()
+	cfg := onDisk(t, d)
+	cfg.Now = clock.now
+	s := openAt(t, cfg)
+	mustAppend(t, s, callback("a"))
+	mustSettle(t, s, mustLease(t, s, testLane, 1)[0], queue.Settlement{State: queue.Done})
+	clock.advance(2 * time.Hour)
+	held, release := holdSyncs(d)
+	defer release()
+	swept := make(chan struct{})
+	go func() {
+		defer close(swept)
+		if n, err := s.Sweep(t.Context(), 10); n != 1 || err != nil {
+			t.Errorf("swept %d, %v", n, err)
+		}
+	}()
+	<-held
+	if n := scan(t, s, "SELECT count(*) FROM rows")[0]; n != 0 {
+		t.Fatalf("%d rows are seen, want none", n)
+	}
+	if recalls(s, "a") {
+		t.Error("recalled although it is gone")
+	}
+	release()
+	<-swept
+}

@@ -148,7 +148,6 @@ func (t *txn) makeDue(row *stored) error {
 	t.count(rowCounter(row.Kind, row.Source, row.State), -1)
 	t.count(rowCounter(row.Kind, row.Source, queue.Pending), 1)
 	t.ring(row.lane)
-	id, known := row.Identity, t.s.known
-	t.durable = append(t.durable, func() { known.forget(id) })
+	t.forget(row.Identity)
 	return nil
 }

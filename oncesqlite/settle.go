@@ -242,8 +242,7 @@ func (t *txn) end(row *stored, set *queue.Settlement) error {
 				return err
 			}
 		}
-		id, known := row.Identity, t.s.known
-		t.durable = append(t.durable, func() { known.forget(id) })
+		t.forget(row.Identity)
 	}
 	row.State = set.State
 	q, err := t.c.prepare(endRow)

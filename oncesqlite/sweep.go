@@ -81,8 +81,7 @@ func (t *txn) sweepRow(row *stored) error {
 		}
 	}
 	t.count(rowCounter(row.Kind, row.Source, row.State), -1)
-	id, known := row.Identity, t.s.known
-	t.durable = append(t.durable, func() { known.forget(id) })
+	t.forget(row.Identity)
 	return t.setMeta(metaClock, t.now)
 }
 
