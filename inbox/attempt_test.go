@@ -195,7 +195,7 @@ func TestPanic_IsAFailedAttempt(t *testing.T) {
 	}
 }
 
-func TestTimeout_IsUnknown(t *testing.T) {
+func TestK11_ATimeoutIsUnknownAndTriedAgainOrHeld(t *testing.T) {
 	for hold, want := range map[bool]queue.State{false: queue.Pending, true: queue.Held} {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := inbox.HandlerConfig{

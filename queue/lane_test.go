@@ -32,7 +32,7 @@ func TestConcurrencyIsBoundedAndUsed(t *testing.T) {
 	})
 }
 
-func TestLeasesAreRenewedAtAThird(t *testing.T) {
+func TestK09_LeasesAreRenewedAtAThird(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFake(1, "work")
 		begun := time.Now()

@@ -11,8 +11,8 @@ func lostCases() []Case {
 	return []Case{
 		{Name: "Lost/D08_LeaseEnds", Promise: "a row whose worker says nothing is due again " +
 			"after its lease, with the attempt counted and remembered as lost", run: leaseEnds},
-		{Name: "Lost/StaleGrantChangesNothing", Promise: "what an owner does after it lost its " +
-			"lease fails with ErrLeaseLost and changes nothing", run: staleGrant},
+		{Name: "Lost/K09_StaleGrantChangesNothing", Promise: "what an owner does after it lost " +
+			"its lease fails with ErrLeaseLost and changes nothing", run: staleGrant},
 		{Name: "Lost/SettledTwice", Promise: "a second settlement under the same grant is refused",
 			run: settledTwice},
 		{Name: "Lost/RenewKeeps", Promise: "a renewed lease lasts from the renewal on",
@@ -35,8 +35,8 @@ func lostCases() []Case {
 			"is due as if it had not been taken", run: notTried},
 		{Name: "Lost/NotTriedWaits", Promise: "NotTried with RetryIn makes the row due after the " +
 			"wait, and keeps its place in its key", run: notTriedWaits},
-		{Name: "Lost/D06_OneWinner", Promise: "of two owners, before and after a lost lease, one " +
-			"alone settles the row", run: oneWinner},
+		{Name: "Lost/D06_K10_OneWinner", Promise: "of two owners, before and after a lost lease, " +
+			"one alone settles the row", run: oneWinner},
 	}
 }
 

@@ -14,8 +14,8 @@ func restartCases() []Case {
 			"close and after a kill, in its state", run: everythingThere},
 		{Name: "Restart/K12_LeasesAreVoid", Promise: "leases of an earlier process are void at " +
 			"once or after their end, its grants lost, its attempts counted", run: leasesVoid},
-		{Name: "Restart/HoldsTheUnknown", Promise: "with HoldLost a row in hand at the end of a " +
-			"process is held, also after a close in order", run: restartHolds},
+		{Name: "Restart/K11_HoldsTheUnknown", Promise: "with HoldLost a row in hand at the end " +
+			"of a process is held, also after a close in order", run: restartHolds},
 		{Name: "Restart/LinesAreThere", Promise: "order keys that were held up still are",
 			run: linesThere},
 		{Name: "Restart/CloseWritesWhatIsCounted", Promise: "a close in order loses no count of " +
