@@ -1,26 +1,20 @@
 package api_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/openapi3filter"
-	"github.com/getkin/kin-openapi/routers"
-
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/flow"
 	"github.com/oncekit/once/internal/api"
+	"github.com/oncekit/once/internal/api/apitest"
 	"github.com/oncekit/once/internal/metrics"
 	"github.com/oncekit/once/internal/value"
 	"github.com/oncekit/once/oncesqlite"
@@ -34,7 +28,7 @@ type env struct {
 	flow  *flow.Engine
 	api   http.Handler
 	cfg   api.Config
-	doc   *openapi3.T
+	spec  *apitest.Spec
 	clock *clock
 	token string
 	n     byte // identities so far
@@ -105,8 +99,7 @@ func (e *env) start(cfg api.Config, change []func(*api.Config)) {
 	if e.api, err = api.New(cfg); err != nil {
 		e.t.Fatal(err)
 	}
-	spec := e.get("/api/v1/openapi.yaml")
-	if e.doc, err = openapi3.NewLoader().LoadFromData(spec.Body.Bytes()); err != nil {
+	if e.spec, err = apitest.Load(e.get(apitest.Path).Body.Bytes()); err != nil {
 		e.t.Fatal(err)
 	}
 }
@@ -263,8 +256,10 @@ func (e *env) raw(method, target, body string, change ...func(*http.Request)) an
 	e.api.ServeHTTP(w, r)
 	a := answer{e.t, w}
 	a.checkHeaders()
-	if e.doc != nil && method != http.MethodHead {
-		e.validate(r, a)
+	if e.spec != nil {
+		if err := e.spec.Check(r, a.Code, a.Header(), a.Body.Bytes()); err != nil {
+			e.t.Fatal(err)
+		}
 	}
 	return a
 }
@@ -281,55 +276,6 @@ func (e *env) post(target, body string) answer {
 
 // by is the body of a change by anna.
 const by = `{"actor":"anna","reason":"tested"}`
-
-// validate holds an answer to the description that the API gives of itself. What is outside of it
-// (404 and 405 of the router) has to be a problem all the same.
-func (e *env) validate(r *http.Request, a answer) {
-	e.t.Helper()
-	pattern, params := e.pattern(r.URL.EscapedPath())
-	item := e.doc.Paths.Value(pattern)
-	if item == nil || item.GetOperation(r.Method) == nil {
-		if got := a.Header().Get("Content-Type"); got != "application/problem+json" {
-			e.t.Fatalf("%s %s: content type %q", r.Method, r.URL, got)
-		}
-		return
-	}
-	err := openapi3filter.ValidateResponse(context.Background(),
-		&openapi3filter.ResponseValidationInput{
-			RequestValidationInput: &openapi3filter.RequestValidationInput{
-				Request: r, PathParams: params,
-				Route: &routers.Route{Spec: e.doc, Path: pattern, PathItem: item, Method: r.Method,
-					Operation: item.GetOperation(r.Method)},
-			},
-			Status: a.Code, Header: a.Header(),
-			Body:    io.NopCloser(bytes.NewReader(a.Body.Bytes())),
-			Options: &openapi3filter.Options{IncludeResponseStatus: true},
-		})
-	if err != nil {
-		e.t.Fatalf("%s %s, status %d, is not as described: %v\n%s", r.Method, r.URL, a.Code, err,
-			a.Body)
-	}
-}
-
-// pattern finds the path of the description that a request belongs to.
-func (e *env) pattern(path string) (string, map[string]string) {
-	got := strings.Split(path, "/")
-	for pattern := range e.doc.Paths.Map() {
-		want, params := strings.Split(pattern, "/"), map[string]string{}
-		ok := len(want) == len(got)
-		for i := 0; ok && i < len(want); i++ {
-			if strings.HasPrefix(want[i], "{") {
-				params[strings.Trim(want[i], "{}")], _ = url.PathUnescape(got[i])
-				continue
-			}
-			ok = want[i] == got[i]
-		}
-		if ok {
-			return pattern, params
-		}
-	}
-	return "", nil
-}
 
 func (a answer) checkHeaders() {
 	a.t.Helper()

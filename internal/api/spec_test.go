@@ -15,14 +15,14 @@ func logTo(b *strings.Builder) *slog.Logger { return slog.New(slog.NewTextHandle
 
 func TestTheDescriptionIsValidAndNamesEachRoute(t *testing.T) {
 	e := newEmpty(t)
-	if err := e.doc.Validate(t.Context()); err != nil {
+	if err := e.spec.Doc.Validate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if e.doc.Info.Version != "1.2.3" {
-		t.Errorf("version %q", e.doc.Info.Version)
+	if e.spec.Doc.Info.Version != "1.2.3" {
+		t.Errorf("version %q", e.spec.Doc.Info.Version)
 	}
 	got := map[string]bool{}
-	for path, item := range e.doc.Paths.Map() {
+	for path, item := range e.spec.Doc.Paths.Map() {
 		for method, op := range item.Operations() {
 			got[method+" "+path] = true
 			if op.Summary == "" || op.OperationID == "" {
@@ -53,7 +53,7 @@ func TestTheDescriptionSaysWhatAChangeNeeds(t *testing.T) {
 	for name, want := range map[string]string{"Change": "actor reason",
 		"AcceptChange": "actor reason receipt", "MoveChange": "actor reason to",
 		"TransferChange": "actor reason to", "Owner": "flow task"} {
-		schema := e.doc.Components.Schemas[name].Value
+		schema := e.spec.Doc.Components.Schemas[name].Value
 		if got := strings.Join(schema.Required, " "); got != want {
 			t.Errorf("%s requires %q, want %q", name, got, want)
 		}
@@ -69,7 +69,7 @@ func TestTheDocumentationNamesEachRoute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, item := range newEmpty(t).doc.Paths.Map() {
+	for path, item := range newEmpty(t).spec.Doc.Paths.Map() {
 		for method := range item.Operations() {
 			if want := "`" + method + " " + path + "`"; !strings.Contains(string(text), want) {
 				t.Errorf("docs/api.md doesn't name %s", want)

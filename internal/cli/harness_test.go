@@ -19,6 +19,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3/driver"
 
+	"github.com/oncekit/once/internal/api/apitest"
 	"github.com/oncekit/once/internal/cli"
 	"github.com/oncekit/once/internal/testserver"
 )
@@ -183,7 +184,9 @@ func (p *process) mustPost(source, body string) {
 // get reads JSON from the operator's listener and returns the status.
 func (p *process) get(path string, into any) int {
 	p.t.Helper()
-	res, err := http.Get(p.admin + path)
+	client := http.Client{Transport: &apitest.Transport{
+		Host: strings.TrimPrefix(p.admin, "http://")}}
+	res, err := client.Get(p.admin + path)
 	if err != nil {
 		p.t.Fatal(err)
 	}

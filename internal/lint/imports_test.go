@@ -124,6 +124,7 @@ var forbidden = []struct {
 	{"internal/cli", "the programs run it", []string{"serve", "cmd/...", "examples/..."}},
 	{"serve", "the programs run it", []string{"cmd/...", "examples/..."}},
 	{"internal/testserver", "it is for tests", []string{"internal/torture/..."}},
+	{"internal/api/apitest", "it is for tests", []string{"internal/torture/..."}},
 	{"oncetest", "it is for tests", nil},
 	{"queue/queuetest", "it is for tests", nil},
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekit/once/internal/api/apitest"
 	"github.com/oncekit/once/internal/config"
 	"github.com/oncekit/once/internal/server"
 	"github.com/oncekit/once/internal/testserver"
@@ -59,7 +60,8 @@ func serve(t *testing.T, dir, yaml string, change ...func(*server.Options)) *ser
 	}
 	s.url, s.admin = "http://"+srv.Addr(), "http://"+srv.AdminAddr()
 	transport := &http.Transport{MaxIdleConnsPerHost: 128}
-	s.client = &http.Client{Transport: transport, Timeout: patience}
+	s.client = &http.Client{Timeout: patience,
+		Transport: &apitest.Transport{Host: srv.AdminAddr(), Base: transport}}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Run(ctx) }()

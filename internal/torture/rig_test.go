@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/oncekit/once/internal/api/apitest"
 )
 
 const (
@@ -309,10 +311,16 @@ func (r *rig) control(what string) {
 	}
 }
 
+// operator is a client of the operator's listener, which holds each answer to its description.
+func (r *rig) operator() *http.Client {
+	return &http.Client{Timeout: answerLimit, Transport: &apitest.Transport{
+		Host: strings.TrimPrefix(r.admin, "http://"), Base: r.client.Transport}}
+}
+
 // get asks the operator's listener.
 func (r *rig) get(path string) string {
 	r.t.Helper()
-	res, err := r.client.Get(r.admin + path)
+	res, err := r.operator().Get(r.admin + path)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -327,7 +335,7 @@ func (r *rig) get(path string) string {
 // post asks the operator's listener for a change.
 func (r *rig) post(path, body string) {
 	r.t.Helper()
-	res, err := r.client.Post(r.admin+path, "application/json", strings.NewReader(body))
+	res, err := r.operator().Post(r.admin+path, "application/json", strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
 	}
