@@ -163,6 +163,7 @@ type callback struct {
 	RevisionOf                            string              `json:"revision_of"`
 	Headers                               map[string][]string `json:"headers"`
 	Hidden                                map[string][]string `json:"hidden_headers"`
+	Element                               *struct{ Index, Of int }
 	Body                                  any
 	Receipts                              []struct {
 		N                 int64
