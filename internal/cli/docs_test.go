@@ -39,6 +39,16 @@ const strict = "set -eo pipefail\ncurl() { command curl --fail-with-body \"$@\";
 // bash runs a script in a folder, with the built program on its path, and returns its output.
 func bash(t *testing.T, dir, script string) string {
 	t.Helper()
+	out, err := tryBash(t, dir, script)
+	if err != nil {
+		t.Fatalf("%v\n%s\nof the script\n%s", err, out, script)
+	}
+	return out
+}
+
+// tryBash is bash for a script that may fail.
+func tryBash(t *testing.T, dir, script string) (string, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", strict+script)
@@ -46,10 +56,7 @@ func bash(t *testing.T, dir, script string) string {
 	cmd.Env = append(os.Environ(),
 		"PATH="+filepath.Dir(program(t, "./cmd/once"))+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s\nof the script\n%s", err, out, script)
-	}
-	return string(out)
+	return string(out), err
 }
 
 // on puts the addresses of a running server in the place of the documented ones.

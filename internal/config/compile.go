@@ -88,7 +88,11 @@ func (l *loader) wrong(n *node, what string, err error) {
 		l.add(n.at, r, what)
 		return
 	}
-	l.add(l.src.locate(n, ce.Offset), "%s: %s", what, ce.Msg)
+	msg := ce.Msg
+	if strings.HasPrefix(msg, expr.ItemNotHere) && l.noItem != "" {
+		msg = expr.ItemNotHere + ": " + l.noItem
+	}
+	l.add(l.src.locate(n, ce.Offset), "%s: %s", what, msg)
 }
 
 // follow returns the node below n that a path leads to, or the last one on the way.

@@ -152,6 +152,7 @@ func (l *loader) config(root *node) *Config {
 	r.settings(o)
 	r.declareNames(o)
 	r.presets(o)
+	r.feedsOf = r.fedBy()
 	r.destinations(o)
 	r.resources(o)
 	r.flows(o)
@@ -185,6 +186,12 @@ type reader struct {
 	destinationKind                                     map[string]string
 	// feeds is the longest retention of the sources of each flow.
 	feeds map[string]time.Duration
+	// unread is true when a source isn't read because its preset isn't known.
+	unread bool
+	// feedsOf are the sources of each flow, and item is the variable item if the flow that is being
+	// read has it.
+	feedsOf map[string][]feed
+	item    expr.VarSet
 }
 
 // declareNames collects the names that others refer to.

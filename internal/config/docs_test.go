@@ -54,6 +54,13 @@ sources:
   own:
     key: ["body.id"]
     to: {handler: h}
+  list:
+    content: form
+    each: {items: "body.d", bad: refuse, max: 5}
+    key: ["item.n"]
+    repeats: {new_after: 1h}
+    probes: [{text: t, reply: {status: 200}}, {when: "true"}]
+    to: {handler: h}
   agv: {preset: robot-triple, reply: [], to: {handler: h}}
 flows:
   f:
@@ -104,7 +111,7 @@ func TestDocs_NameEveryField(t *testing.T) {
 	}
 	doc := string(b)
 	out := printed(t, mustParse(t, everything, Env{}))
-	own := strings.Fields("rcs web own agv f go seq back end b x s r log m w n a h old gone")
+	own := strings.Fields("rcs web own list agv f go seq back end b x s r log m w n a h old gone")
 	seen := map[string]bool{}
 	fields := regexp.MustCompile(`(?m)(?:^ *|[{,] ?)([a-z_]+):`)
 	for _, m := range fields.FindAllStringSubmatch(out, -1) {

@@ -53,7 +53,7 @@ func (r *reader) event(key *node, o *object, states []string) *flow.Event {
 	}
 	ev.Set = r.fields(o, "set")
 	ev.Max = r.fields(o, "max")
-	if p := r.expression(o.exprNode("newer"), "newer", varsFlow); p != nil {
+	if p := r.expression(o.exprNode("newer"), "newer", varsFlow|r.item); p != nil {
 		ev.Newer = flowExpr(p)
 	}
 	switch o.choice("again", "", "stale", "park") {
@@ -64,7 +64,7 @@ func (r *reader) event(key *node, o *object, states []string) *flow.Event {
 	}
 	r.acquire(o, ev)
 	r.release(o, ev)
-	ev.Effects = r.effects(o, "effects", varsEffect)
+	ev.Effects = r.effects(o, "effects", varsEffect|r.item)
 	o.close(what)
 	return ev
 }
@@ -85,7 +85,8 @@ func (r *reader) fields(o *object, name string) []flow.Field {
 		if !r.checkName(e.key, "a field of "+name) {
 			continue
 		}
-		if t := r.tree(e.value, name+" "+e.key.text, varsFlow, expr.TemplateOptions{}); t != nil {
+		t := r.tree(e.value, name+" "+e.key.text, varsFlow|r.item, expr.TemplateOptions{})
+		if t != nil {
 			list = append(list, flow.Field{Name: e.key.text, Value: flowExpr(t)})
 		}
 	}
@@ -151,7 +152,7 @@ func (r *reader) resource(n *node, what string) *expr.Template {
 			return nil
 		}
 	}
-	return r.template(n, what, varsFlow, expr.TemplateOptions{})
+	return r.template(n, what, varsFlow|r.item, expr.TemplateOptions{})
 }
 
 // literalPart is a text without its ${…}.

@@ -44,12 +44,13 @@ func (r *reader) flow(key *node, o *object) {
 	what := "the flow " + quote(key.text)
 	m := &flow.Machine{Name: key.text}
 	s := FlowSettings{Name: key.text, node: o.n}
+	r.item = r.itemOf(key.text)
 	task := o.exprNode("task")
 	if task == nil && !o.has("task") {
 		r.add(key.at, "%s has no `task`; expected an expression that names the task, such as"+
 			" \"body.taskCode\"", what)
 	}
-	s.task = r.expression(task, "task", varsMessage)
+	s.task = r.expression(task, "task", varsMessage|r.item)
 	states := r.states(o)
 	m.Initial = r.initial(key, o)
 	for _, n := range r.stateList(o, "final", "names of states") {
@@ -153,7 +154,8 @@ func (r *reader) busy(o *object) flow.Busy {
 	case b.get("wait") != nil:
 		r.add(b.get("wait").pos(), "wait has no meaning with refuse: true; expected one of the two")
 	}
-	busy.Effects = r.effects(b, "effects", varsEffect|expr.Resource) // the one that is taken
+	// the resource is the one that is taken
+	busy.Effects = r.effects(b, "effects", varsEffect|expr.Resource|r.item)
 	b.close("busy")
 	return busy
 }
@@ -177,6 +179,7 @@ func (r *reader) overdue(o *object, states []string) map[string]flow.Overdue {
 			all[e.key.text] = flow.Overdue{After: after}
 		}
 	}
+	defer r.withoutItem("an alarm has no message")()
 	effects := r.effects(d, "effects", varsNoCause)
 	for state, v := range all {
 		v.Effects = effects

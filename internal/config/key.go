@@ -13,15 +13,16 @@ import (
 
 // sourceKey is what a source is unique by.
 type sourceKey struct {
+	vars         expr.VarSet   // of its expressions
 	scope        *expr.Program // nil: the source alone
 	alternatives [][]*expr.Program
 }
 
 // keys reads `key`: a list of expressions, or a list of such lists, of which the first complete one
 // counts; and `scope`.
-func (r *reader) keys(name *node, o *object) sourceKey {
-	var k sourceKey
-	k.scope = r.expression(o.exprNode("scope"), "scope", varsMessage)
+func (r *reader) keys(name *node, o *object, vars expr.VarSet) sourceKey {
+	k := sourceKey{vars: vars}
+	k.scope = r.expression(o.exprNode("scope"), "scope", vars)
 	n := o.exprNode("key")
 	switch {
 	case n == nil && !o.has("key"):
@@ -29,7 +30,7 @@ func (r *reader) keys(name *node, o *object) sourceKey {
 			" together, such as [\"body.id\"]", quote(name.text))
 	case n == nil || n.kind == badKind:
 	case n.kind != listKind:
-		k.alternatives = r.alternative(k.alternatives, []*node{n})
+		r.alternative(&k, []*node{n})
 	case len(n.items) == 0:
 		r.add(n.at, "key is empty; expected at least one expression, such as \"body.id\"")
 	case n.items[0].kind == listKind:
@@ -40,25 +41,25 @@ func (r *reader) keys(name *node, o *object) sourceKey {
 				r.add(item.at, "key is a list of alternatives; expected each of them as a"+
 					" list such as [\"body.id\"]")
 			default:
-				k.alternatives = r.alternative(k.alternatives, item.items)
+				r.alternative(&k, item.items)
 			}
 		}
 	default:
-		k.alternatives = r.alternative(k.alternatives, n.items)
+		r.alternative(&k, n.items)
 	}
 	return k
 }
 
-func (r *reader) alternative(all [][]*expr.Program, nodes []*node) [][]*expr.Program {
+func (r *reader) alternative(k *sourceKey, nodes []*node) {
 	var list []*expr.Program
 	if len(nodes) > once.MaxKeyParts {
 		r.add(nodes[once.MaxKeyParts].at, "key has more than %d parts; expected fewer",
 			once.MaxKeyParts)
-		return all
+		return
 	}
 	reads := false
 	for _, n := range nodes {
-		p := r.expression(n, "key", varsMessage)
+		p := r.expression(n, "key", k.vars)
 		if p == nil {
 			reads = true // told already
 			continue
@@ -72,13 +73,13 @@ func (r *reader) alternative(all [][]*expr.Program, nodes []*node) [][]*expr.Pro
 		r.add(nodes[0].at, "key reads nothing of the message, so that all messages would be one;"+
 			" expected an expression such as \"body.id\"")
 	}
-	return append(all, list)
+	k.alternatives = append(k.alternatives, list)
 }
 
 // messageVars are the variables of an incoming message.
 func messageVars(m *inbox.Message) expr.Vars {
 	return expr.Vars{
-		Body: m.Body, Header: m.Header, Query: m.Query,
+		Body: m.Body, Item: m.Item, Header: m.Header, Query: m.Query,
 		Source: m.Source, Error: m.Error,
 	}
 }
@@ -95,7 +96,7 @@ func keyFunc(k sourceKey) func(*inbox.Message) (once.Key, error) {
 			}
 			scope = []any{v}
 		}
-		var first error
+		var first, last error
 		for _, alternative := range k.alternatives {
 			key, err := makeKey(scope, alternative, &vars)
 			if err == nil {
@@ -104,14 +105,18 @@ func keyFunc(k sourceKey) func(*inbox.Message) (once.Key, error) {
 			if !errors.Is(err, once.ErrKeyIncomplete) {
 				return nil, err
 			}
-			if first == nil {
+			if last = err; first == nil {
 				first = err
 			}
 		}
-		if len(k.alternatives) > 1 {
+		switch {
+		case len(k.alternatives) == 1:
+			return nil, first
+		case last.Error() == first.Error():
 			return nil, fmt.Errorf("none of the keys is complete, the first one: %w", first)
 		}
-		return nil, first
+		return nil, fmt.Errorf("none of the keys is complete, the first one: %w, the last one: %w",
+			first, last)
 	}
 }
 
@@ -151,9 +156,11 @@ func keyPart(p *expr.Program, vars *expr.Vars) (any, error) {
 
 // partError names the part by its expression, which people know better than its number.
 func partError(p *expr.Program, reason string, err error) error {
-	text := strings.Join(strings.Fields(p.String()), " ")
-	return &keyFault{"key part " + text + " " + reason, err}
+	return &keyFault{"key part " + partText(p) + " " + reason, err}
 }
+
+// partText is an expression on one line.
+func partText(p *expr.Program) string { return strings.Join(strings.Fields(p.String()), " ") }
 
 // keyFault is a key that can't be made, in words for the sender. It unwraps to the sentinel.
 type keyFault struct {
@@ -177,12 +184,19 @@ func textFunc(p evaluator, what string) func(*inbox.Message) (string, error) {
 	}
 }
 
-func fingerprintFunc(how string, ignore []value.Path,
+// fingerprintFunc makes a source's Fingerprint. Where a message carries several callbacks, each
+// element is compared by itself, so that it is known again in another company.
+func fingerprintFunc(how string, ignore []value.Path, hasItems bool,
 ) func(*inbox.Message) (once.Fingerprint, error) {
-	if how == "raw" {
+	switch {
+	case how == "raw":
 		return func(m *inbox.Message) (once.Fingerprint, error) {
 			content, err := m.Content()
 			return once.FingerprintRaw(content), err
+		}
+	case hasItems:
+		return func(m *inbox.Message) (once.Fingerprint, error) {
+			return value.Digest(m.Item, ignore)
 		}
 	}
 	return func(m *inbox.Message) (once.Fingerprint, error) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/oncekit/once/inbox"
 )
 
 // planVersion is raised when what a Plan holds changes its meaning.
@@ -22,6 +24,10 @@ type Plan struct {
 type SourcePlan struct {
 	Key   [][]string `json:"key"` // the alternatives' expressions
 	Scope string     `json:"scope,omitempty"`
+	// Each finds the elements of a message: what `item` is in the key.
+	Each string `json:"each,omitempty"`
+	// Form: bodies are forms, whose values are texts: 1 there is another key than 1 in JSON.
+	Form bool `json:"form,omitempty"`
 }
 
 // FlowPlan names what tasks and callbacks of a flow refer to, sorted.
@@ -44,11 +50,11 @@ type InUse struct {
 	Destinations map[string]int64
 }
 
-func (r *reader) planSource(name string, k sourceKey) {
+func (r *reader) planSource(s *inbox.Source, k sourceKey, each string) {
 	if r.c.plan.Sources == nil {
 		r.c.plan.Sources = map[string]SourcePlan{}
 	}
-	p := SourcePlan{}
+	p := SourcePlan{Each: each, Form: s.Form}
 	for _, alternative := range k.alternatives {
 		texts := []string{}
 		for _, e := range alternative {
@@ -59,7 +65,7 @@ func (r *reader) planSource(name string, k sourceKey) {
 	if k.scope != nil {
 		p.Scope = k.scope.String()
 	}
-	r.c.plan.Sources[name] = p
+	r.c.plan.Sources[s.Name] = p
 }
 
 // Plan returns the summary of the file. The caller may keep and change it.
@@ -116,12 +122,14 @@ func (c *comparison) sources() {
 	for _, name := range slices.Sorted(maps.Keys(c.now.Sources)) {
 		before, known := c.old.Sources[name]
 		n := c.use.Identities[name]
-		if !known || n == 0 || c.migrate.KeyChanged[name] || sameKey(before, c.now.Sources[name]) {
+		if !known || n == 0 || c.migrate.KeyChanged[name] ||
+			whatDiffers(before, c.now.Sources[name]) == "" {
 			continue
 		}
-		c.add("the source %s has another key or scope than the %s that the store remembers;"+
-			" a repeat of one of them would count as new. Restore the key, or write under"+
-			" `migrate`: sources: {%s: {key: changed}}", name, count(n, "callback"), name)
+		c.add("the source %s has another %s than the %s that the store remembers;"+
+			" a repeat of one of them would count as new. Restore the %[2]s, or write under"+
+			" `migrate`: sources: {%[1]s: {key: changed}}", name,
+			whatDiffers(before, c.now.Sources[name]), count(n, "callback"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.use.Identities)) {
 		_, there := c.now.Sources[name]
@@ -148,8 +156,19 @@ func (c *comparison) goneSource(name string) {
 		suggestion(name, declared))
 }
 
-func sameKey(a, b SourcePlan) bool {
-	return a.Scope == b.Scope && slices.EqualFunc(a.Key, b.Key, slices.Equal)
+// whatDiffers names the field that makes the identities of two plans differ; empty: none does.
+func whatDiffers(a, b SourcePlan) string {
+	switch {
+	case !slices.EqualFunc(a.Key, b.Key, slices.Equal):
+		return "key"
+	case a.Scope != b.Scope:
+		return "scope"
+	case a.Each != b.Each:
+		return "each"
+	case a.Form != b.Form:
+		return "content"
+	}
+	return ""
 }
 
 func (c *comparison) flows() {

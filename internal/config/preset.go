@@ -83,6 +83,7 @@ func (r *reader) presets(o *object) {
 		e := &sources.entries[i]
 		if n := e.value.member("preset"); n != nil {
 			e.value = r.withPreset(e.value, n)
+			r.unread = r.unread || e.value.kind == badKind
 		}
 	}
 }

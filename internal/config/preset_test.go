@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -142,14 +143,83 @@ func TestPreset_UnknownOnesNameTheNearest(t *testing.T) {
 		{"[]", "preset is a list; expected the name of a preset: " +
 			strings.Join(presetNames(), ", ")},
 	} {
-		_, err := Parse("once.yaml", []byte(withPreset(tt.preset)), Env{})
+		flow := strings.Replace(minimalFlow, "body.task", "item.task", 1)
+		text := strings.Replace(withPreset(tt.preset), called, "    to: {flow: f}\n", 1) + flow
+		_, err := Parse("once.yaml", []byte(text), Env{})
 		var e *Error
 		if !errors.As(err, &e) || len(e.Problems) != 1 {
 			t.Errorf("%s: %v; want one problem", tt.preset, err)
 			continue
 		}
+		// Nor is the flow told to use what only the preset gives.
 		if p := e.Problems[0]; p.Msg != tt.want || p.Line != 3 || p.Column != 13 {
 			t.Errorf("%s: %d:%d %s; want 3:13 %s", tt.preset, p.Line, p.Column, p.Msg, tt.want)
 		}
+	}
+}
+
+// What makes identities never changes under the name of a preset: the texts are those of the first
+// release that had it.
+func TestPresets_KeysNeverChange(t *testing.T) {
+	for name, want := range map[string]SourcePlan{
+		"robot-triple": {Key: [][]string{{"body.reqCode", "body.taskCode", "body.callbackMethod"}}},
+		"hik-rcs-v3": {Key: [][]string{
+			{"body.reqCode", "body.taskCode", "body.method"},
+			{"body.taskCode", "body.method", "body.reqTime", "body.currentPositionCode",
+				"body.wbCode"},
+			{"body.taskCode", "body.method", "body.reqTime", "body.currentPositionCode", "'-'"},
+			{"body.taskCode", "body.method", "body.reqTime", "'-'", "'-'"},
+		}},
+		"hik-rcs-v3-warnings": {Each: "body[?'data:'].orValue(body.data)", Key: [][]string{
+			{"item.robotCode", "item.beginTime", "item.warnContent", "item.taskCode"},
+			{"item.robotCode", "item.beginTime", "item.warnContent", "'-'"},
+		}},
+		"hik-rcs-v4": {
+			Each: "body.?extra.orValue('') == '' ? body :" +
+				" type(body.extra) == string ? json(body.extra) :" +
+				" type(body.extra) == list ? body.extra : body",
+			Key: [][]string{
+				{"body.reqCode", "body.robotTaskCode",
+					"item.?method.or(item.?extra.?values.?method).or(item.?values.?method)"},
+				{"header['x-lr-request-id']", "body.robotTaskCode",
+					"item.?method.or(item.?extra.?values.?method).or(item.?values.?method)"},
+			},
+		},
+		"geekplus-rms": {
+			Each: "type(body.request.body.?tasks.orValue('')) == list &&" +
+				" size(body.request.body.tasks) > 0 ?" +
+				" body.request.body.tasks : body.request.body",
+			Key: [][]string{
+				{"body.request.header.requestId", "item.taskId", "item.taskStatus",
+					"item.taskPhase"},
+				{"body.request.header.requestId", "item.taskId", "item.taskStatus", "'-'"},
+				{"body.request.header.requestId", "item.taskId", "'-'", "item.taskPhase"},
+			},
+		},
+		"kuka-amr": {Key: [][]string{
+			{"body.missionCode", "body.missionStatus", "body.currentPosition",
+				"body.containerCode"},
+			{"body.missionCode", "body.missionStatus", "body.currentPosition", "'-'"},
+			{"body.missionCode", "body.missionStatus", "'-'", "body.containerCode"},
+			{"body.missionCode", "body.missionStatus", "'-'", "'-'"},
+		}},
+	} {
+		c := mustParse(t, withPreset(name, "repeats: duplicate"), Env{})
+		if got := c.Plan().Sources["rcs"]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s\nhas  %+v\nwant %+v", name, got, want)
+		}
+	}
+}
+
+func TestPreset_EachIsMergedByMember(t *testing.T) {
+	s := mustParse(t, withPreset("geekplus-rms", "each: {bad: refuse}"), Env{}).Sources[0]
+	box := message(t, `{"request":{"body":{"tasks":[{"taskId":1},{"taskId":2}]}}}`)
+	if items, err := s.Each(box); err != nil || len(items) != 2 || !s.RefuseBad {
+		t.Errorf("%v, %v, refuse %v; want the preset's two items and a bad one refused", items, err,
+			s.RefuseBad)
+	}
+	s = mustParse(t, withPreset("geekplus-rms", `each: "body.request.body"`), Env{}).Sources[0]
+	if items, err := s.Each(box); err != nil || len(items) != 1 || s.RefuseBad {
+		t.Errorf("%v, %v, refuse %v; want one item", items, err, s.RefuseBad)
 	}
 }

@@ -17,6 +17,8 @@ type loader struct {
 	env  Env
 	expr *expr.Env
 	name *regexp.Regexp
+	// noItem says why the expressions that are being read don't have the variable item.
+	noItem string
 }
 
 // object reads the fields of one map. Fields that were not asked for are told by close.

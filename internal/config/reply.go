@@ -24,6 +24,7 @@ func (r *reader) replies(o *object) map[queue.Outcome]inbox.Reply {
 	if all == nil {
 		return nil
 	}
+	defer r.withoutItem("a reply is made for a message as a whole")()
 	replies := map[queue.Outcome]inbox.Reply{}
 	for _, outcome := range outcomes() {
 		if one := all.optional(string(outcome)); one != nil && one.n != nil {

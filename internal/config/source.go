@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oncekit/once/inbox"
+	"github.com/oncekit/once/internal/expr"
 	"github.com/oncekit/once/internal/value"
 )
 
@@ -52,18 +53,35 @@ func (r *reader) source(key *node, o *object, taken map[string]*node) {
 	s := &inbox.Source{Name: key.text}
 	showPreset(o)
 	r.paths(o, s, taken)
-	keys := r.keys(key, o)
+	s.Form = o.choice("content", "json", "json", "form") == "form"
+	vars, each := r.elements(o, s)
+	keys := r.keys(key, o, vars)
 	s.Key = keyFunc(keys)
-	if p := r.expression(o.exprNode("event"), "event", varsMessage); p != nil {
+	if p := r.expression(o.exprNode("event"), "event", vars); p != nil {
 		s.Event = textFunc(p, "event")
 	}
 	r.needsEvent(key, o)
-	r.fingerprint(o, s)
+	r.fingerprint(o, s, vars)
+	r.keeping(key, o, s)
+	s.Verifier = r.auth(o)
+	r.publicURL(o, s)
+	s.Probes = r.probes(o)
+	s.Replies = r.replies(o)
+	r.target(key, o, s, vars)
+	showCleared(o)
+	o.close("the source " + quote(key.text))
+	r.c.Sources = append(r.c.Sources, s)
+	r.planSource(s, keys, each)
+}
+
+// keeping reads how much is taken in, how long it is kept, and what a repeat is.
+func (r *reader) keeping(key *node, o *object, s *inbox.Source) {
 	s.Retention = o.duration("retention", defaultRetention)
 	if s.KeepBody = o.duration("keep_body", 0); s.KeepBody > s.Retention {
 		r.add(o.get("keep_body").pos(), "keep_body is longer than retention (%s); expected at most"+
 			" as long", formatDuration(s.Retention))
 	}
+	s.NewAfter = r.repeats(o, s.Retention)
 	s.MaxBody = o.size("max_body", defaultMaxBody)
 	if s.MaxBody > r.c.Limits.Bodies {
 		at := o.get("max_body").pos()
@@ -81,16 +99,6 @@ func (r *reader) source(key *node, o *object, taken map[string]*node) {
 			s.DropHeaders = append(s.DropHeaders, n.text)
 		}
 	}
-	settings := SourceSettings{Name: key.text}
-	s.Verifier = r.auth(o)
-	r.publicURL(o, s)
-	s.Replies = r.replies(o)
-	r.target(key, o, s, &settings)
-	showCleared(o)
-	o.close("the source " + quote(key.text))
-	r.c.Sources = append(r.c.Sources, s)
-	r.c.SourceSettings = append(r.c.SourceSettings, settings)
-	r.planSource(s.Name, keys)
 }
 
 // needsEvent tells a source whose messages have no event where one decides what happens to them.
@@ -134,24 +142,39 @@ func (r *reader) paths(o *object, s *inbox.Source, taken map[string]*node) {
 	}
 }
 
-// fingerprint reads what is compared between a callback and its repeat.
-func (r *reader) fingerprint(o *object, s *inbox.Source) {
+// fingerprint reads what is compared between a callback and its repeat: the body, or the element
+// where a message carries several callbacks.
+func (r *reader) fingerprint(o *object, s *inbox.Source, vars expr.VarSet) {
+	root := "body"
+	hasItems := vars&expr.Item != 0
+	if hasItems {
+		root = "item"
+	}
 	how := o.choice("fingerprint", "json", "json", "raw")
-	nodes := o.texts("ignore", "paths such as body.time")
+	if how == "raw" && hasItems {
+		r.add(o.n.member("fingerprint").pos(), "fingerprint: raw compares the bytes of a message;"+
+			" with `each` its elements are compared one by one, expected json")
+	}
+	nodes := o.texts("ignore", "paths such as "+root+".time")
 	var ignore []value.Path
 	for _, n := range nodes {
 		if n.kind != textKind {
 			continue
 		}
-		p, err := value.ParsePath(n.text)
+		// Paths of values begin at the top, whatever that is called.
+		path, ok := strings.CutPrefix(n.text, root)
+		p, err := value.ParsePath("body" + path)
 		switch {
-		case n.text != "body" && !strings.HasPrefix(n.text, "body.") &&
-			!strings.HasPrefix(n.text, "body["):
-			r.add(n.at, "ignore holds %s; expected a path in the body such as body.time", n.show())
+		case !ok || path != "" && path[0] != '.' && path[0] != '[':
+			r.add(n.at, "ignore holds %s; expected a path in the %s such as %s.time", n.show(),
+				map[string]string{"body": "body", "item": "element, which alone is compared with" +
+					" `each`,"}[root], root)
 		case err != nil && n.filled:
-			r.add(n.at, "ignore holds %s; expected a path such as body.time", masked)
+			r.add(n.at, "ignore holds %s; expected a path such as %s.time", masked, root)
 		case err != nil:
-			r.add(n.at, "ignore: %s; expected a path such as body.time or body.items[0].time", err)
+			msg := strings.Replace(err.Error(), `"body`, `"`+root, 1)
+			r.add(n.at, "ignore: %s; expected a path such as %[2]s.time or %[2]s.items[0].time",
+				msg, root)
 		default:
 			ignore = append(ignore, p)
 		}
@@ -159,7 +182,7 @@ func (r *reader) fingerprint(o *object, s *inbox.Source) {
 	if how == "raw" && len(nodes) > 0 {
 		r.add(nodes[0].at, "ignore needs fingerprint: json; raw compares every byte")
 	}
-	s.Fingerprint = fingerprintFunc(how, ignore)
+	s.Fingerprint = fingerprintFunc(how, ignore, hasItems)
 }
 
 // headerName tells a text that can't be the name of a header (RFC 9110, section 5.1).

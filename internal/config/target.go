@@ -68,8 +68,10 @@ func (r *reader) policy(o *object, unknown, dead string) Policy {
 }
 
 // target reads `to`: who works the callbacks.
-func (r *reader) target(key *node, o *object, s *inbox.Source, settings *SourceSettings) {
-	order := r.expression(o.exprNode("order_by"), "order_by", varsMessage)
+func (r *reader) target(key *node, o *object, s *inbox.Source, vars expr.VarSet) {
+	r.c.SourceSettings = append(r.c.SourceSettings, SourceSettings{Name: key.text})
+	settings := &r.c.SourceSettings[len(r.c.SourceSettings)-1]
+	order := r.expression(o.exprNode("order_by"), "order_by", vars)
 	events := o.texts("events", "names of events")
 	to := o.optional("to")
 	if to == nil || to.n == nil {

@@ -2,9 +2,11 @@ package expr_test
 
 import (
 	"errors"
+	"net/url"
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/oncekit/once/internal/expr"
 	"github.com/oncekit/once/internal/value"
@@ -142,4 +144,26 @@ func TestItemSaysWhyItIsNotHere(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), expr.ItemNotHere) {
 		t.Errorf("%v", err)
 	}
+}
+
+// The standard library reads the same where both take a text.
+func FuzzURLDecode(f *testing.F) {
+	for _, s := range []string{"a+b%41", "%E8%B4%A7", "100%", "%zz", "%4", "%00", "%BB", "a%2Bb"} {
+		f.Add(s)
+	}
+	env := newEnv(f)
+	p := compile(f, env, "urldecode(body)")
+	f.Fuzz(func(t *testing.T, s string) {
+		if !utf8.ValidString(s) || strings.Contains(s, "\x00") {
+			return // no text that a body can hold
+		}
+		got, err := p.Eval(&expr.Vars{Body: s})
+		want, wrong := url.QueryUnescape(s)
+		switch good := utf8.ValidString(want) && !strings.Contains(want, "\x00"); {
+		case wrong == nil && good && (err != nil || got != want):
+			t.Errorf("%q gives %q, %v; want %q", s, got, err, want)
+		case wrong == nil && !good && err == nil:
+			t.Errorf("%q gives %q", s, got)
+		}
+	})
 }
