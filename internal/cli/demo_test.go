@@ -3,8 +3,10 @@ package cli_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,6 +61,26 @@ func TestTheDemoComesOutRight(t *testing.T) {
 		}
 	}
 	nothingLeft(t, dir)
+}
+
+func TestTheDemosPageKnowsAllOfItsFlags(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile(filepath.Join(root, "docs", "demo.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, help, _ := run("help", "demo")
+	flags := regexp.MustCompile(`--[a-z]+`)
+	known, told := map[string]bool{"--help": true}, map[string]bool{"--help": true}
+	for _, name := range flags.FindAllString(help, -1) {
+		known[name] = true
+	}
+	for _, name := range flags.FindAllString(string(b), -1) {
+		told[name] = true
+	}
+	if len(known) < 6 || !maps.Equal(known, told) {
+		t.Errorf("the program has %v, the page %v", known, told)
+	}
 }
 
 func TestAStoreThatIsAskedForIsKept(t *testing.T) {

@@ -8,11 +8,14 @@ import (
 	"github.com/oncekit/once/internal/demo/model"
 )
 
-// drain waits until the server has nothing left to do, for a bounded time, and says what is left.
+// drain waits until the server has nothing left to do, and says what is left when it does not come
+// to that, or when nothing of it changes any more.
 func (p *rehearsal) drain(ctx context.Context) (left string, err error) {
 	begun := time.Now()
 	wait, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
+	var last backlog
+	changed := begun
 	for calm := 0; ; {
 		if err := p.server.lived(); err != nil {
 			return "", err
@@ -31,8 +34,13 @@ func (p *rehearsal) drain(ctx context.Context) (left string, err error) {
 		default:
 			calm = 0
 		}
-		if !pause(wait, 50*time.Millisecond) && ctx.Err() == nil {
-			return fmt.Sprintf("after %v there are still %v not done", drainLimit, b), nil
+		if b != last {
+			last, changed = b, time.Now()
+		}
+		stuck := time.Since(changed) > stuckLimit
+		if (!pause(wait, drainPoll) || stuck) && ctx.Err() == nil {
+			return fmt.Sprintf("%v after the load these are not done: %v",
+				time.Since(begun).Round(time.Second), b), nil
 		}
 	}
 }

@@ -26,7 +26,11 @@ const (
 	// finishLimit bounds the time in which robots send the rest of their tasks after the load.
 	finishLimit = 60 * time.Second
 	// drainLimit bounds the time in which the server works off what is left.
-	drainLimit = 90 * time.Second
+	drainLimit = 5 * time.Minute
+	// stuckLimit is how long nothing may change meanwhile: many times the longest wait between two
+	// tries. drainPoll is the time between two looks.
+	stuckLimit = 20 * time.Second
+	drainPoll  = 50 * time.Millisecond
 	// collectLimit bounds the questions at the end.
 	collectLimit = 5 * time.Minute
 	// startTries bounds how often other ports are tried.
@@ -247,7 +251,7 @@ func (p *rehearsal) load(ctx context.Context) error {
 		wg.Go(func() { r.run(all, load) })
 	}
 	disturbed := make(chan error, 1)
-	go func() { disturbed <- p.disturb(ctx, load) }()
+	go func() { disturbed <- p.disturb(ctx, all) }()
 	err := <-disturbed
 	if err != nil {
 		give()
@@ -279,26 +283,27 @@ func (p *rehearsal) fail(err error) {
 	}
 }
 
-// disturb makes the planned faults. Those of destinations run beside those of the server.
-func (p *rehearsal) disturb(ctx, load context.Context) error {
+// disturb makes all planned faults, however slow the machine is. Those of destinations run beside
+// those of the server. all is how long senders send.
+func (p *rehearsal) disturb(ctx, all context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	rng := rand.New(rand.NewPCG(p.cfg.Seed, 2))
 	for _, d := range plan(p.cfg.Seed, p.cfg.Duration) {
-		if !pause(load, time.Until(p.start.Add(d.at))) {
+		if !pause(ctx, time.Until(p.start.Add(d.at))) {
 			return nil
 		}
 		var err error
 		switch {
 		case d.of != "":
 			p.timing.badDestinations++
-			wg.Go(func() { p.sicken(load, d) })
+			wg.Go(func() { p.sicken(ctx, d) })
 		case d.kind == kill:
-			err = p.kill(ctx, load, d, rng)
+			err = p.kill(ctx, all, d, rng)
 		case d.kind == freeze:
 			p.timing.freezes++
 			p.show.happens("server   frozen for " + seconds(d.lasts))
-			err = p.server.freeze(load, d.lasts)
+			err = p.server.freeze(ctx, d.lasts)
 		}
 		if err != nil {
 			return err
@@ -320,7 +325,7 @@ func (p *rehearsal) sicken(ctx context.Context, d disturbance) {
 
 // kill ends the server by SIGKILL and starts it again, maybe with its clock hours ahead.
 func (p *rehearsal) kill(
-	ctx, load context.Context, d disturbance, rng *rand.Rand,
+	ctx, all context.Context, d disturbance, rng *rand.Rand,
 ) error {
 	if err := p.server.kill(); err != nil {
 		return err
@@ -347,7 +352,7 @@ func (p *rehearsal) kill(
 				int(d.jump.Hours())))
 		}
 		p.wg.Go(func() {
-			late(load, p.sender, old, max(time.Millisecond,
+			late(all, p.sender, old, max(time.Millisecond,
 				p.cfg.Duration/time.Duration(20*(len(old)+1))))
 		})
 	}

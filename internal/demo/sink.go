@@ -219,12 +219,10 @@ func sight(name string, r *http.Request, body []byte) (model.Sighting, error) {
 		return model.Sighting{}, fmt.Errorf("read effect: %w", err)
 	}
 	one := model.Sighting{Destination: name, Task: text(p.Task), State: text(p.State),
-		ID: strings.Trim(r.Header.Get("Idempotency-Key"), `"`), Payload: string(body)}
+		ID:      strings.Trim(r.Header.Get("Idempotency-Key"), `"`),
+		Payload: string(body), PayloadID: text(p.ID)}
 	if one.ID == "" || one.Task == "" {
 		return one, errors.New("read effect: it has no Idempotency-Key or no task")
-	}
-	if id := text(p.ID); id != "" && id != one.ID {
-		return one, fmt.Errorf("read effect: its key is %s and its payload says %s", one.ID, id)
 	}
 	if name == wms {
 		one.Name = "tell-wms"

@@ -63,6 +63,10 @@ func (c *court) arrivals(want map[effect]bool) {
 			continue
 		}
 		c.first[s.ID], payload[s.ID] = i, s.Destination+s.Payload
+		if s.PayloadID != "" && s.PayloadID != s.ID {
+			c.fault(Difference, s.Task, "the id of %s is %s, and its payload says %s", ef, s.ID,
+				s.PayloadID)
+		}
 		before := len(c.ids[ef])
 		c.ids[ef] = append(c.ids[ef], s.ID)
 		switch {

@@ -64,8 +64,9 @@ type Sighting struct {
 	Name, Task, Resource string
 	// Fence of the resource; 0: none.
 	Fence int64
-	// State of the task, as the payload says; Payload is all of it.
-	State, Payload string
+	// State of the task and PayloadID, that of the effect, are what the payload says; it may leave
+	// them out. Payload is all of it.
+	State, PayloadID, Payload string
 }
 
 // key names an effect apart from its id: no task makes the same one twice.

@@ -94,6 +94,9 @@ func TestEachFaultIsFoundAndNamed(t *testing.T) {
 		"another content under one id": {func(e *Evidence) {
 			e.Sightings[5].Payload = `{"n":2}`
 		}, Difference, "A", "came with other content"},
+		"another id in the payload": {func(e *Evidence) {
+			e.Sightings[4].PayloadID = "w-c"
+		}, Difference, "B", "the id of tell-wms of B is w-b, and its payload says w-c"},
 		"another line in the history": {func(e *Evidence) {
 			e.Store.Tasks["A"].History[1].To = "running"
 		}, Difference, "A", `the history says station: "running" to "running"`},

@@ -59,6 +59,7 @@ type court struct {
 	byName map[string]*Callback
 	ids    map[effect][]string // ids under which an effect arrived, in order of arrival
 	first  map[string]int      // first arrival of an id
+	after  []Fault             // most likely consequences of others
 }
 
 // Judge compares the evidence with what had to come of what was sent. It changes nothing of it.
@@ -76,6 +77,7 @@ func Judge(e *Evidence) *Report {
 	c.unknownTasks()
 	c.effects()
 	c.owners()
+	c.Faults = append(c.Faults, c.after...)
 	for i := range c.Faults {
 		if task := c.Faults[i].Task; task != "" && c.traces[task] == nil {
 			c.traces[task] = c.trace(task)
@@ -99,6 +101,12 @@ func (c *court) fault(kind, task, format string, args ...any) {
 	default:
 		c.Differ++
 	}
+}
+
+// stuck notes something that did not come to its end, which may be for the fault of another.
+func (c *court) stuck(task, format string, args ...any) {
+	c.after = append(c.after, Fault{Lost, task, fmt.Sprintf(format, args...)})
+	c.Lost++
 }
 
 // keyOf is a key as a text.
@@ -180,8 +188,7 @@ func (c *court) task(task string) {
 		c.fault(Order, task, "%s", k.problem)
 	}
 	for _, i := range k.stuck {
-		c.fault(Lost, task, "%s waits for %s to the end, and never gets it", k.name(i),
-			wants(list[i]))
+		c.stuck(task, "%s waits for %s to the end, and never gets it", k.name(i), wants(list[i]))
 	}
 	for i, cb := range list {
 		c.tally(k.became[i])

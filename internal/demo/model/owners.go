@@ -29,8 +29,7 @@ func (c *court) owners() {
 		r := &c.e.Store.Resources[i]
 		last[r.Name] = r
 		if r.Owner != "" || r.Waiting > 0 {
-			c.fault(Lost, r.Owner, "%s is still %s's, and %d wait for it", r.Name, r.Owner,
-				r.Waiting)
+			c.stuck(r.Owner, "%s is still %s's, and %d wait for it", r.Name, r.Owner, r.Waiting)
 		}
 	}
 	c.fences()
