@@ -128,7 +128,7 @@ func (l *lister[T]) changeNamed(a *app, act action, ids []string, by wire.Change
 			}
 		default:
 			out := a.out()
-			err = out.Printf("%s %s is %s", l.noun, screen.Clean(id),
+			err = out.Printf("%s %s: %s, now %s", l.noun, screen.Clean(id), act.past,
 				out.Paint(styleOf(state), screen.Clean(state)))
 			if err != nil {
 				return err

@@ -30,7 +30,7 @@ func (a *app) effectsCommand() *cobra.Command {
 In a pipe nothing is cut and times are RFC 3339.`),
 		a.showEffectCommand(l),
 		l.tailCommand(a),
-		l.changeCommand(a, action{name: "retry", past: "sent again",
+		l.changeCommand(a, action{name: "retry", past: "retried",
 			short:  "Send effects again that are dead or held",
 			states: names(queue.Dead, queue.Held)}),
 		l.changeCommand(a, action{name: "discard", past: "discarded",
