@@ -147,8 +147,8 @@ func TestWhatIsRefusedThoughNobodyChangedItHasFailed(t *testing.T) {
 		"json")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	var one struct{ ID, Result, Detail string }
-	if err := json.Unmarshal([]byte(lines[0]), &one); err != nil || status != 1 || len(lines) != 2 ||
-		one.ID != id || one.Result != "failed" || !strings.Contains(one.Detail, `event "new"`) {
+	if err := json.Unmarshal([]byte(lines[0]), &one); err != nil || status != 1 ||
+		len(lines) != 2 || one.ID != id || one.Result != "failed" || !strings.Contains(one.Detail, `event "new"`) {
 		t.Errorf("status %d, %v:\n%s%s", status, err, out, errs)
 	}
 	if want := `{"summary":{"action":"retry","done":0,"changed":0,"failed":1,"not_tried":0}}`; lines[1] !=
@@ -166,7 +166,8 @@ func TestAServerThatIsAwayInBetweenIsWaitedFor(t *testing.T) {
 	gate := p.gate(func(n int, _ *http.Request) bool { return n == 2 || n == 3 })
 	status, out, errs := run("callbacks", "discard", "--source=shop", "--state=dead", why, "--yes",
 		"--server", gate)
-	if want := "4 discarded, 0 changed meanwhile, 0 failed, 0 not tried\n"; status != 0 || out != want {
+	want := "4 discarded, 0 changed meanwhile, 0 failed, 0 not tried\n"
+	if status != 0 || out != want {
 		t.Errorf("status %d, %q, want %q, %q", status, out, want, errs)
 	}
 }
@@ -193,7 +194,8 @@ func TestAnInterruptedChangeOfManySaysWhatWasDone(t *testing.T) {
 	}
 	// The one in hand is ended, and perhaps one more, if it was faster than the signal.
 	n := len(p.callbacks("state=discarded"))
-	want := fmt.Sprintf("stopped: %d discarded, 0 changed meanwhile, 0 failed, %d not tried\n", n, 20-n)
+	want := fmt.Sprintf("stopped: %d discarded, 0 changed meanwhile, 0 failed, %d not tried\n",
+		n, 20-n)
 	if n < 7 || n > 8 || c.out.String() != want {
 		t.Errorf("%d are discarded; it says %q, want %q; %s", n, c.out, want, c.err)
 	}

@@ -69,6 +69,9 @@ func TestTheGreetingsCommandsRunAsTheyArePrinted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := serve(t, dir)
+	testserver.Until(t, patience, "the whole greeting is written", func() bool {
+		return strings.Contains(p.out.String(), "Effects, as they would go out:\n")
+	})
 	out := p.out.String()
 	for _, want := range []string{"once serves the built-in robot example\n",
 		"/agv/agvCallbackService/agvCallback\n", "once.db  (new and empty)\n"} {
@@ -170,42 +173,120 @@ func TestTheReadmesFileIsRight(t *testing.T) {
 	}
 }
 
-func TestTheCommandsForOperatorsRunAsTheyAreWritten(t *testing.T) {
-	t.Parallel()
-	dir, sink := t.TempDir(), testserver.NewHTTPSink(t)
+// page runs the shell blocks of a page, each on top of its first one and of what is given, and
+// hands those that serve to serving.
+func (p *process) page(dir, page, vars string, serving func(before, args string)) {
+	p.t.Helper()
+	shell := blocks(p.t, page, "sh")
+	preamble := p.on(shell[0]) + vars
+	for _, block := range shell {
+		if at := strings.Index(block, "once serve "); at >= 0 {
+			serving(preamble+block[:at], strings.TrimPrefix(block[at:], "once serve "))
+			continue
+		}
+		told := bash(p.t, dir, preamble+p.on(block))
+		if told == "" && block != shell[0] {
+			p.t.Errorf("nothing is told by\n%s", block)
+		}
+	}
+}
+
+// plantIn serves the robots' example in a folder, with effects that are printed and a WMS that
+// refuses them, and returns the file as well.
+func plantIn(t *testing.T, dir string) (p *process, file string) {
+	t.Helper()
+	sink := testserver.NewHTTPSink(t)
 	sink.Otherwise(testserver.Answer{Status: http.StatusBadRequest})
 	b, err := os.ReadFile(filepath.Join(root, "examples", "robots.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	plant := strings.NewReplacer(`{mqtt: {url: "mqtt://127.0.0.1:1883", qos: 1}`, `{log: {}`,
-		"http://127.0.0.1:9000", sink.URL()).Replace(string(b))
-	write(t, dir, "once.yaml", plant)
-	write(t, dir, "trial.yaml", "create: false\n"+plant)
-	p := serve(t, dir, "--config", "once.yaml")
+	file = strings.NewReplacer(`{mqtt: {url: "mqtt://127.0.0.1:1883", qos: 1}`,
+		`{log: {}`, "http://127.0.0.1:9000", sink.URL()).Replace(string(b))
+	write(t, dir, "once.yaml", file)
+	p = serve(t, dir, "--config", "once.yaml")
 	p.stuck()
-	vars := "CALLBACK=" + p.one("key=early") + "\nOTHER=" + p.one("key=other") + "\nCONFLICT=" +
-		p.one("key=REQ-1") + "\nEFFECT=" + p.deadEffect() + "\n"
-	shell := blocks(t, "docs/operating.md", "sh")
-	preamble := p.on(shell[0]) + vars
-	for _, block := range shell[1:] {
-		switch serving := strings.Index(block, "once serve "); {
-		case serving >= 0:
-			if strings.Contains(block, "rm -f once.db-wal") {
-				p.signal(syscall.SIGTERM)
-				if status := p.status(); status != 0 {
-					t.Errorf("the server ended with %d", status)
-				}
+	return p, file
+}
+
+func TestTheCommandsForOperatorsRunAsTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p, plant := plantIn(t, dir)
+	write(t, dir, "trial.yaml", "create: false\n"+plant)
+	p.page(dir, "docs/operating.md", "", func(before, args string) {
+		if strings.Contains(before, "rm -f once.db-wal") {
+			p.signal(syscall.SIGTERM)
+			if status := p.status(); status != 0 {
+				t.Errorf("the server ended with %d", status)
 			}
-			bash(t, dir, preamble+block[:serving])
-			args := strings.Fields(strings.TrimPrefix(block[serving:], "once serve "))
-			if n := serve(t, dir, args...).callbacks(""); len(n) < 5 {
-				t.Errorf("%s: the backup has %d callbacks", block, len(n))
-			}
-		default:
-			if told := bash(t, dir, preamble+block); told == "" {
-				t.Errorf("nothing is told by\n%s", block)
-			}
+		}
+		bash(t, dir, before)
+		if n := serve(t, dir, strings.Fields(args)...).callbacks(""); len(n) < 5 {
+			t.Errorf("%s: the backup has %d callbacks", args, len(n))
+		}
+	})
+}
+
+func TestWhatMendsWhatIsStuckRunsAsItIsWritten(t *testing.T) {
+	t.Parallel()
+	p, _ := plantIn(t, t.TempDir())
+	first := p.deadEffect()
+	p.mustPost("rcs", `{"reqCode":"REQ-6","taskCode":"TASK-6","callbackMethod":"startFE"}`)
+	p.mustPost("rcs", `{"reqCode":"REQ-7","taskCode":"TASK-6","callbackMethod":"finishFE"}`)
+	var page struct{ Items []struct{ ID string } }
+	testserver.Until(t, patience, "a second effect is dead", func() bool {
+		p.get("/api/v1/effects?state=dead", &page)
+		return len(page.Items) == 2
+	})
+	if status := p.post("rcs", `{"reqCode":"R"}`); status != http.StatusBadRequest {
+		t.Fatalf("status %d", status)
+	}
+	p.page(t.TempDir(), "docs/stuck.md", "CALLBACK="+p.one("key=early")+"\nOTHER="+
+		p.one("key=other")+"\nCONFLICT="+p.one("key=REQ-1")+"\nEFFECT="+first+"\nOTHER_EFFECT="+
+		page.Items[0].ID+"\n", nil)
+	if _, out, _ := p.operate("tasks", "list", "--state", "cancelled"); !strings.Contains(out,
+		"transport/TASK-2") {
+		t.Errorf("in the end the task is not cancelled:\n%s", out)
+	}
+}
+
+func TestTheCommandsOfTheReferenceRunAsTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p, _ := plantIn(t, t.TempDir())
+	id := p.one("key=early")
+	p.page(dir, "docs/cli.md", "CALLBACK="+id+"\n", nil)
+	body, err := os.ReadFile(filepath.Join(dir, "body.bin"))
+	if want := `{"reqCode":"early","taskCode":"TASK-3","callbackMethod":"finish"}`; err != nil ||
+		string(body) != want {
+		t.Errorf("the body is %q, want %q, %v", body, want, err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "docs", "cli.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, statuses, _ := run("help", "exit-status")
+	lines := regexp.MustCompile(`(?m)^ +(\d+)  (.+)$`).FindAllStringSubmatch(statuses, -1)
+	if len(lines) != 8 {
+		t.Errorf("%d statuses", len(lines))
+	}
+	for _, s := range lines {
+		if want := "\n| " + s[1] + " | " + s[2]; !strings.Contains(string(text), want) {
+			t.Errorf("docs/cli.md lacks %q", want)
+		}
+	}
+	pages := t.TempDir()
+	run("man", pages)
+	list, err := filepath.Glob(filepath.Join(pages, "once-*-*.1"))
+	if err != nil || len(list) < 25 {
+		t.Fatalf("%d pages, %v", len(list), err)
+	}
+	for _, page := range list {
+		name := strings.Split(strings.TrimSuffix(filepath.Base(page), ".1"), "-")
+		group := regexp.MustCompile("`once " + name[1] + " [^\n]*\\b" + name[2] + "\\b")
+		if name[1] != "config" && name[1] != "completion" && !group.Match(text) {
+			t.Errorf("docs/cli.md doesn't name once %s %s", name[1], name[2])
 		}
 	}
 }

@@ -59,7 +59,8 @@ func TestEachCommandHasAManualPage(t *testing.T) {
 func TestTheHelpNamesTheStatuses(t *testing.T) {
 	t.Parallel()
 	status, out, _ := run("help", "exit-status")
-	if status != 0 || !strings.Contains(out, "    4  its state doesn't allow it; nothing was changed\n") {
+	const want = "    4  its state doesn't allow it; nothing was changed\n"
+	if status != 0 || !strings.Contains(out, want) {
 		t.Errorf("status %d:\n%s", status, out)
 	}
 }
@@ -93,8 +94,8 @@ func TestAShellIsOfferedWhatTheServerHas(t *testing.T) {
 			t.Errorf("%s: offered %q, want %q", c.args, got, c.want)
 		}
 	}
-	_, out, _ := run("__complete", "callbacks", "list", "--server", "http://127.0.0.1:1", "--source",
-		"")
+	_, out, _ := run("__complete", "callbacks", "list", "--server", "http://127.0.0.1:1",
+		"--source", "")
 	if strings.TrimSpace(out) != ":4" {
 		t.Errorf("without a server: %q", out)
 	}

@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/oncekit/once/internal/testserver"
 )
 
 // operate runs an operator's command against a server.
@@ -29,20 +26,10 @@ func (p *process) told(args ...string) string {
 	return out
 }
 
-// plant serves the robots' example, with effects that are printed and a WMS that refuses, and
-// leaves behind what stuck does.
+// plant serves the robots' example and leaves behind what stuck does, and a dead effect.
 func plant(t *testing.T) *process {
 	t.Helper()
-	dir, sink := t.TempDir(), testserver.NewHTTPSink(t)
-	sink.Otherwise(testserver.Answer{Status: http.StatusBadRequest})
-	b, err := os.ReadFile(filepath.Join(root, "examples", "robots.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, dir, "once.yaml", strings.NewReplacer(`{mqtt: {url: "mqtt://127.0.0.1:1883", qos: 1}`,
-		`{log: {}`, "http://127.0.0.1:9000", sink.URL()).Replace(string(b)))
-	p := serve(t, dir, "--config", "once.yaml")
-	p.stuck()
+	p, _ := plantIn(t, t.TempDir())
 	p.deadEffect()
 	return p
 }
@@ -104,7 +91,8 @@ func TestJSONIsWhatTheAPIWroteOneObjectALine(t *testing.T) {
 	p := plant(t)
 	var page struct{ Items []map[string]any }
 	p.get("/api/v1/callbacks?limit=1000", &page)
-	lines := strings.Split(strings.TrimSpace(p.told("callbacks", "list", "-o", "json", "--all")), "\n")
+	out := p.told("callbacks", "list", "-o", "json", "--all")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if len(lines) != len(page.Items) {
 		t.Fatalf("%d lines for %d callbacks", len(lines), len(page.Items))
 	}
@@ -123,8 +111,8 @@ func TestJSONIsWhatTheAPIWroteOneObjectALine(t *testing.T) {
 		p.get("/api/v1/"+path, &want)
 		what, id, _ := strings.Cut(path, "/")
 		text := p.told(what, "show", id, "--output", "json")
-		if err := json.Unmarshal([]byte(text), &got); err != nil || strings.Count(text, "\n") != 1 ||
-			fmt.Sprint(got) != fmt.Sprint(want) {
+		if err := json.Unmarshal([]byte(text), &got); err != nil ||
+			strings.Count(text, "\n") != 1 || fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: %v\n%s\nwant\n%v", path, err, text, want)
 		}
 	}
@@ -197,7 +185,8 @@ N AT EVENT FROM TO NOTE CALLBACK
 2 TIME finishFE running unloaded ID
 `)
 	effect := p.told("effects", "show", p.deadEffect())
-	for _, want := range []string{"dead: permanent\ndestination answered 400 Bad Request\n", "task          transport/TASK-1\n",
+	for _, want := range []string{"dead: permanent\ndestination answered 400 Bad Request\n",
+		"task          transport/TASK-1\n",
 		`"state": "unloaded"`, "addressing\n  {"} {
 		if !strings.Contains(effect, want) {
 			t.Errorf("the effect lacks %q:\n%s", want, effect)
@@ -251,13 +240,15 @@ func TestChangesOfOneSayWhatBecameOfItAndGiveAStatus(t *testing.T) {
 		{[]string{"callbacks", "retry", why, "--state=done"}, 2, "retry is possible in parked"},
 		{[]string{"callbacks", "retry", why, "--source=rcs"}, 2, "want ids, or --state"},
 		{[]string{"callbacks", "retry", early, why}, 0, "callback " + early + ": retried, now p"},
-		{[]string{"callbacks", "discard", other, why}, 0, "callback " + other + ": discarded, now discarded\n"},
+		{[]string{"callbacks", "discard", other, why}, 0,
+			"callback " + other + ": discarded, now discarded\n"},
 		{[]string{"callbacks", "discard", other, why}, 4, "it is discarded"},
 		{[]string{"callbacks", "retry", none, why}, 3, "not found"},
 		{[]string{"callbacks", "retry", none, done, why}, 3, done + ": retry callback"},
 		{[]string{"callbacks", "accept", done, why}, 2, "--receipt is missing"},
 		{[]string{"callbacks", "accept", done, why, "--receipt=7"}, 3, "arrival 7"},
-		{[]string{"effects", "done", p.deadEffect(), why}, 0, ": said to have happened, now done\n"},
+		{[]string{"effects", "done", p.deadEffect(), why}, 0,
+			": said to have happened, now done\n"},
 		{[]string{"tasks", "move", "transport/TASK-2", why}, 2, "--to is missing"},
 		{[]string{"tasks", "move", "TASK-2", why, "--to=cancelled"}, 2, "want FLOW/TASK"},
 		{[]string{"tasks", "move", "transport/TASK-2", why, "--to=nowhere"}, 4, "nowhere"},
@@ -273,8 +264,9 @@ func TestChangesOfOneSayWhatBecameOfItAndGiveAStatus(t *testing.T) {
 			"task transport/TASK-2 is cancelled\n"},
 	} {
 		status, out, errs := p.operate(append(c.args, "--actor", "anna")...)
-		if status != c.status || !strings.Contains(out+errs, c.want) || (status == 0) != (errs == "") {
-			t.Errorf("once %s: status %d, want %d with %q:\n%s%s", strings.Join(c.args, " "), status,
+		if status != c.status || !strings.Contains(out+errs, c.want) ||
+			(status == 0) != (errs == "") {
+			t.Errorf("once %s: status %d, want %d with %q:\n%s%s", c.args, status,
 				c.status, c.want, out, errs)
 		}
 	}
@@ -349,7 +341,7 @@ func TestServersThatCannotBeAsked(t *testing.T) {
 		{"--config " + dir + "/none.yaml", 2, "no such file"},
 		{"--config " + dir + "/once.yaml --server http://h", 2, "want one of them"},
 	} {
-		status, out, errs := run(append(strings.Fields("callbacks list"), strings.Fields(c.args)...)...)
+		status, out, errs := run(strings.Fields("callbacks list " + c.args)...)
 		if status != c.status || !strings.Contains(errs, c.want) || (status == 0) != (errs == "") {
 			t.Errorf("%s: status %d, want %d with %q:\n%s%s", c.args, status, c.status, c.want, out,
 				errs)
@@ -367,7 +359,8 @@ func TestTheFileOfALocalServerSaysWhereItIs(t *testing.T) {
 	port := p.admin[strings.LastIndex(p.admin, ":"):]
 	for listen, status := range map[string]int{"127.0.0.1" + port: 0, "0.0.0.0" + port: 0,
 		port: 0, "127.0.0.1:0": 2} {
-		write(t, dir, "once.yaml", "admin: {listen: \""+listen+"\", token: a-token-that-is-not-asked}\n"+
+		write(t, dir, "once.yaml", "admin: {listen: \""+listen+
+			"\", token: a-token-that-is-not-asked}\n"+
 			"sources: {s: {key: [\"body.id\"], to: {http: \"http://127.0.0.1:9/\"}}}\n")
 		got, out, errs := run("status", "--config", filepath.Join(dir, "once.yaml"))
 		if got != status || status == 2 && !strings.Contains(errs, "--server") {

@@ -46,8 +46,8 @@ func TestATailGoesOnOverARestartOfTheServer(t *testing.T) {
 	}
 	p.awaitDone(15)
 	c := p.tail(5, "callbacks", "tail", "--lines", "4")
-	if got := plain(strings.Join(c.lines(5), "")); got != "RECEIVED ID SOURCE EVENT TASK KEY STATE "+
-		"TRIES DUPL CONFL ERROR\n"+`TIME ID rcs startFE old-11 old-11 · old-11 · startFE done 1
+	if got := plain(strings.Join(c.lines(5), "")); got != "RECEIVED ID SOURCE EVENT TASK KEY "+
+		"STATE TRIES DUPL CONFL ERROR\n"+`TIME ID rcs startFE old-11 old-11 · old-11 · startFE done 1
 TIME ID rcs startFE old-12 old-12 · old-12 · startFE done 1
 TIME ID rcs startFE old-13 old-13 · old-13 · startFE done 1
 TIME ID rcs startFE old-14 old-14 · old-14 · startFE done 1

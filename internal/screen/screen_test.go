@@ -86,7 +86,8 @@ func cells(texts ...string) (out []screen.Cell) {
 }
 
 func columns() []screen.Column {
-	return []screen.Column{{Title: "ID"}, {Title: "TASK", Min: 4}, {Title: "N", Right: true, Drop: 2},
+	return []screen.Column{{Title: "ID"}, {Title: "TASK", Min: 4},
+		{Title: "N", Right: true, Drop: 2},
 		{Title: "KEY", Min: 4, Want: 12, Drop: 6}, {Title: "ERROR", Min: 6, Want: 12}}
 }
 
@@ -94,7 +95,8 @@ func TestATableInAPipeIsAlignedAndNeverCut(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	table := at(&b, false, 10).NewTable(columns()...)
-	table.Row(cells("one", "任务", "7", "a · b", "the first\nof two lines "+strings.Repeat("x", 200))...)
+	long := "the first\nof two lines " + strings.Repeat("x", 200)
+	table.Row(cells("one", "任务", "7", "a · b", long)...)
 	table.Row(cells("eleven", "T", "1234", "", "")...)
 	table.Row(cells("twelve")...)
 	if err := table.Flush(); err != nil {
@@ -124,7 +126,8 @@ func TestATableOnATerminalFitsItsWidth(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		table := at(&b, true, width).NewTable(columns()...)
-		table.Row(cells("one", "TASK-1", "7", "a · b", "the reason is long and goes on and on and on")...)
+		table.Row(cells("one", "TASK-1", "7", "a · b",
+			"the reason is long and goes on and on and on")...)
 		if err := table.Flush(); err != nil {
 			t.Fatal(err)
 		}
