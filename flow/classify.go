@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -115,3 +116,9 @@ type fieldError struct {
 
 func (e *fieldError) Error() string { return e.field + ": " + e.err.Error() }
 func (e *fieldError) Unwrap() error { return e.err }
+
+// Public returns the field alone, with what its expression says that may be shown: see
+// [queue.Public].
+func (e *fieldError) Public() string {
+	return e.field + ": " + cmp.Or(queue.Public(e.err), "it has no usable value")
+}

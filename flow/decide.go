@@ -38,6 +38,7 @@ func (e *Engine) Decide(v queue.View, row queue.Row) (queue.Settlement, error) {
 	var field *fieldError
 	if errors.As(err, &field) {
 		s, err = dead(queue.CausePermanent, "event "+row.Event+": "+field.Error()), nil
+		s.Public = "event " + row.Event + ": " + field.Public()
 	}
 	if err == nil {
 		err = e.handOn(v, row, &s)
@@ -69,7 +70,8 @@ func (e *Engine) decide(v queue.View, row queue.Row) (queue.Settlement, error) {
 	}
 	w := &work{draft: e.newDraft(v, p, row.Flow, row.Task), plan: p, ev: p.Events[row.Event],
 		row: row, old: task}
-	w.base, w.cause, w.traceParent = row.Identity, row.ID(), row.TraceParent
+	w.base, w.cause = row.Identity, row.ID()
+	w.traceParent, w.traceState = row.TraceParent, row.TraceState
 	is, reason, err := p.classify(&task, row.Event, w.newer)
 	if err != nil {
 		return queue.Settlement{}, err
@@ -82,7 +84,9 @@ func (e *Engine) decide(v queue.View, row queue.Row) (queue.Settlement, error) {
 	case stale:
 		return queue.Settlement{State: queue.Stale, Error: reason}, nil
 	}
-	return dead(queue.CauseIllegal, reason), nil
+	s := dead(queue.CauseIllegal, reason)
+	s.Public = reason // names of states and events
+	return s, nil
 }
 
 func dead(cause queue.Cause, reason string) queue.Settlement {
@@ -178,7 +182,8 @@ func (w *work) busy(taken []blocked) (queue.Settlement, error) {
 func (w *work) alarm(first blocked) error {
 	d := w.e.newDraft(w.v, w.plan, w.flow, w.task)
 	d.base = deriveBase(w.row.Identity, "busy")
-	d.cause, d.traceParent, d.vars = w.cause, w.traceParent, w.vars
+	d.cause, d.vars = w.cause, w.vars
+	d.traceParent, d.traceState = w.traceParent, w.traceState
 	d.vars.Task = taskVars(&w.old, w.old.Version)
 	d.vars.Resource = &ResourceVars{Kind: first.Kind, Name: first.Name, Fence: first.Fence}
 	for _, ef := range w.plan.Busy.Effects {

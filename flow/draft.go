@@ -25,6 +25,7 @@ type draft struct {
 	base        once.Identity
 	cause       string
 	traceParent string
+	traceState  string
 	retention   time.Duration
 	vars        Vars
 
@@ -131,7 +132,8 @@ func (d *draft) effect(ef Effect, r *queue.Resource, frees bool) error {
 		Identity: id, Kind: queue.Effect, Lane: queue.EffectLane(ef.Destination),
 		OrderKey: OrderKey(d.flow, d.task), State: queue.Pending, Source: ef.Destination,
 		Event: ef.Name, Flow: d.flow, Task: d.task, Resource: about, Frees: frees,
-		Cause: d.cause, TraceParent: d.traceParent, Meta: meta, Body: body,
+		Cause: d.cause, TraceParent: d.traceParent, TraceState: d.traceState,
+		Meta: meta, Body: body,
 		Expires: ef.Expires, Retention: d.retention,
 	}
 	if r != nil {

@@ -63,7 +63,7 @@ func Attempt(ctx context.Context, cfg HandlerConfig, row queue.Row) queue.Settle
 	if ctx.Err() != nil {
 		return queue.Settlement{
 			Grant: row.Grant(), State: queue.Pending, NotTried: true,
-			Error: "stopped before the try",
+			Error: "stopped before the try", Public: "stopped before the try",
 		}
 	}
 	c, err := callbackOf(&row)
@@ -102,9 +102,10 @@ func work(ctx context.Context, cfg HandlerConfig, c Callback) (result any, err e
 		if p := recover(); p != nil {
 			if cfg.Logger != nil {
 				cfg.Logger.Error("handler panicked", "handler", cfg.Name, "callback", c.ID,
-					"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+					"panic", queue.PanicText(p), "stack", string(debug.Stack()))
 			}
-			result, err = nil, Unknown(fmt.Errorf("handler panicked: %v", p))
+			result = nil
+			err = Unknown(&shownError{"handler panicked", errors.New(fmt.Sprint(p))})
 		}
 	}()
 	return cfg.Handler.Work(ctx, c)
@@ -117,9 +118,9 @@ func ended(ctx context.Context, err error) error {
 		return err
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return Unknown(fmt.Errorf("handler timed out: %w", err))
+		return Unknown(&shownError{"handler timed out", err})
 	}
-	return Unknown(fmt.Errorf("handler was stopped: %w", err))
+	return Unknown(&shownError{"handler was stopped", err})
 }
 
 // failed returns the settlement of a try that failed with err.
@@ -127,6 +128,7 @@ func failed(ctx context.Context, cfg HandlerConfig, row queue.Row, err error) qu
 	f := failureOf(err)
 	s := queue.Settlement{
 		Grant: row.Grant(), State: queue.Pending, Error: cutText(err.Error(), maxError),
+		Public: f.shown(),
 	}
 	stopped := ctx.Err() != nil // by us, not by a failure: it doesn't use up the tries
 	switch {

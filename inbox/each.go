@@ -131,7 +131,7 @@ func (in *intake) keepBad(r *http.Request, bad []badElement, of int) {
 	}
 	if in.rc.logs.allow(time.Now()) {
 		in.rc.log.Warn("elements refused", "source", in.src.Name, "elements", len(bad), "of", of,
-			"reason", badReason(bad, of), "peer", in.msg.Peer)
+			"error", badReason(bad, of), "peer", in.msg.Peer)
 	}
 	meta := in.rc.ringMeta(r, in.msg.Peer, in.src.denied)
 	list := make([]queue.Rejected, 0, min(len(bad), maxBadKept+1))

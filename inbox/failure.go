@@ -3,6 +3,8 @@ package inbox
 import (
 	"errors"
 	"time"
+
+	"github.com/oncekit/once/queue"
 )
 
 // failure is an error of a handler together with what it means for the callback.
@@ -39,6 +41,41 @@ func RetryAfter(d time.Duration, err error) error { return mark(retryAfter, d, e
 // Unknown says that nobody can know whether the work had its effect. With HoldUnknown the callback
 // is held for a person, else it is tried again. Unknown(nil) is nil.
 func Unknown(err error) error { return mark(unknown, 0, err) }
+
+// shownError is an error with the part of it that a log may show.
+type shownError struct {
+	shown string
+	err   error // nil: there is no more to say
+}
+
+// Error returns the whole text.
+func (e *shownError) Error() string {
+	if e.err == nil {
+		return e.shown
+	}
+	return e.shown + ": " + e.err.Error()
+}
+
+// Public returns the part that may be shown: see [queue.Public].
+func (e *shownError) Public() string { return e.shown }
+
+// Unwrap returns the rest; nil: there is none.
+func (e *shownError) Unwrap() error { return e.err }
+
+// shown returns what a log may show of the error of an attempt. The own text of a handler in Go may
+// hold a part of the message.
+func (f *failure) shown() string {
+	if s := queue.Public(f.err); s != "" {
+		return s
+	}
+	switch f.kind {
+	case permanent:
+		return "the handler turned it down for good"
+	case unknown:
+		return "the handler does not know whether it had its effect"
+	}
+	return "the handler failed"
+}
 
 func mark(kind failureKind, d time.Duration, err error) error {
 	if err == nil {

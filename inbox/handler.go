@@ -78,8 +78,9 @@ type Callback struct {
 	// Attempt counts from 1.
 	Attempt    int
 	ReceivedAt time.Time
-	// TraceParent as the sender gave it (W3C Trace Context); empty: none.
-	TraceParent string
+	// TraceParent and TraceState are the trace context (W3C Trace Context) of this attempt, or as
+	// the sender gave it where attempts are not traced; empty: none.
+	TraceParent, TraceState string
 
 	as bodyForm
 }
@@ -153,7 +154,8 @@ func callbackOf(row *queue.Row) (Callback, error) {
 	c := Callback{
 		ID: row.ID(), Source: row.Source, Event: row.Event, Key: row.Key,
 		Header: request.Header, Body: row.Body, Attempt: row.Attempt,
-		ReceivedAt: row.ReceivedAt, TraceParent: row.TraceParent, as: request.as,
+		ReceivedAt: row.ReceivedAt, TraceParent: row.TraceParent, TraceState: row.TraceState,
+		as: request.as,
 	}
 	if e := request.Element; e != nil {
 		c.Item, c.ItemIndex = e.Value, e.Index

@@ -52,9 +52,9 @@ type HTTPConfig struct {
 // HTTPHandler is a Handler that hands callbacks to a service in any language. It POSTs the body as
 // it came, with the sender's Content-Type, Content-Encoding and other headers, and adds
 // Idempotency-Key (the callback's id in quotes, the same in every attempt), Once-Source, Once-Event
-// (percent-encoded where a header needs it), Once-Attempt and traceparent. Of a message with
-// several elements each is handed over alone, in the message in which the list holds only it,
-// without a content encoding; Once-Item is its place in the list as it came, from 0.
+// (percent-encoded where a header needs it), Once-Attempt, traceparent and tracestate. Of a
+// message with several elements each is handed over alone, in the message in which the list holds
+// only it, without a content encoding; Once-Item is its place in the list as it came, from 0.
 //
 // 2xx is done. 408, 409, 425, 429 and 5xx but 501 are tried again, after Retry-After if there is
 // one. 401 and 403 pause the handler, since it is not the callback that is refused: no tries are
@@ -126,7 +126,7 @@ func (h *HTTPHandler) Work(ctx context.Context, c Callback) (any, error) {
 	if err != nil {
 		return nil, mark(refused, pausedWait, err)
 	}
-	v, reason := queue.Unsaid, ""
+	v, reason := queue.Unsaid, error(nil)
 	defer func() { h.end(probe, v, reason) }() // also if the Transport panics
 	if err = h.post(ctx, c); err == nil {
 		v = queue.Admitted
@@ -134,7 +134,7 @@ func (h *HTTPHandler) Work(ctx context.Context, c Callback) (any, error) {
 	}
 	switch failureOf(err).kind {
 	case refused:
-		v, reason = queue.Refused, err.Error()
+		v, reason = queue.Refused, err
 	case permanent: // it got past the login
 		v = queue.Admitted
 	}
@@ -142,10 +142,15 @@ func (h *HTTPHandler) Work(ctx context.Context, c Callback) (any, error) {
 }
 
 // end takes what a try said of the service, and logs that a pause began or ended.
-func (h *HTTPHandler) end(probe bool, v queue.Verdict, reason string) {
-	switch began, ended := h.gate.End(probe, v, reason, h.cfg.Probe); {
+func (h *HTTPHandler) end(probe bool, v queue.Verdict, reason error) {
+	text := ""
+	if reason != nil {
+		text = reason.Error()
+	}
+	switch began, ended := h.gate.End(probe, v, text, h.cfg.Probe); {
 	case began:
-		h.cfg.Logger.Error("service paused", "reason", reason, "probe_every", h.cfg.Probe)
+		h.cfg.Logger.Error("service paused", "error", queue.Public(reason),
+			"probe_every", h.cfg.Probe)
 	case ended:
 		h.cfg.Logger.Info("service resumed")
 	}
@@ -177,6 +182,7 @@ func (h *HTTPHandler) post(ctx context.Context, c Callback) error {
 		}
 		return RetryAfter(0, err) // it never left
 	}
+	queue.Answered(ctx, res.StatusCode)
 	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer)
 	_ = res.Body.Close()
 	return h.judge(res)
@@ -195,7 +201,8 @@ func (h *HTTPHandler) Close() error {
 }
 
 func (h *HTTPHandler) judge(res *http.Response) error {
-	err := fmt.Errorf("service answered %d %s", res.StatusCode, http.StatusText(res.StatusCode))
+	err := &shownError{shown: fmt.Sprintf("service answered %d %s", res.StatusCode,
+		http.StatusText(res.StatusCode))}
 	switch httpresult.Classify(res.StatusCode) {
 	case httpresult.Done:
 		return nil
@@ -227,11 +234,7 @@ func (h *HTTPHandler) request(ctx context.Context, c Callback) (*http.Request, e
 	req.Header.Set("Once-Source", c.Source)
 	req.Header.Set("Once-Event", headerText(c.Event))
 	req.Header.Set("Once-Attempt", strconv.Itoa(c.Attempt))
-	if c.TraceParent != "" {
-		req.Header.Set("Traceparent", c.TraceParent)
-	} else {
-		req.Header.Del("Traceparent")
-	}
+	setTrace(req.Header, c)
 	for name, values := range h.cfg.Header {
 		req.Header[textproto.CanonicalMIMEHeaderKey(name)] = values
 	}
@@ -260,6 +263,20 @@ func describeBody(h http.Header, c *Callback) {
 	}
 	if c.Item != nil {
 		h.Set("Once-Item", strconv.Itoa(c.ItemIndex))
+	}
+}
+
+// setTrace hands the trace on. Without a valid traceparent a tracestate says nothing (W3C Trace
+// Context, section 3.3).
+func setTrace(header http.Header, c Callback) {
+	header.Del("Traceparent")
+	header.Del("Tracestate")
+	if c.TraceParent == "" {
+		return
+	}
+	header.Set("Traceparent", c.TraceParent)
+	if c.TraceState != "" {
+		header.Set("Tracestate", c.TraceState)
 	}
 }
 

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -21,9 +22,10 @@ const (
 
 // intake is the work on one message. It is reused, so that a message costs few allocations.
 type intake struct {
-	rc       *Receiver
-	src      *source
-	msg      Message
+	rc  *Receiver
+	src *source
+	msg Message
+	followed
 	reserved int64 // bytes of the memory for bodies
 	verified bool
 	read     reading
@@ -85,7 +87,7 @@ func (in *intake) judge(w http.ResponseWriter, r *http.Request) (v verdict) {
 		if p := recover(); p != nil {
 			if in.rc.logs.allow(time.Now()) {
 				in.rc.log.Error("source panicked", "source", in.src.Name,
-					"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+					"panic", queue.PanicText(p), "stack", string(debug.Stack()))
 			}
 			v = verdict{outcome: queue.Unavailable, reason: "internal error", broken: true}
 		}
@@ -124,6 +126,7 @@ func (in *intake) judgeContent(r *http.Request) verdict {
 		return in.refuse(r, invalid(reason))
 	}
 	if in.msg.Body, err = decodeContent(content, in.src.Form, in.src.MaxDepth); err != nil {
+		in.shown = queue.Public(err)
 		return in.refuse(r, invalid(err.Error()))
 	}
 	if p := in.src.probeOf(&in.msg); p != nil {
@@ -203,11 +206,12 @@ func (in *intake) arrival(
 	if read.route.Unrouted {
 		state = queue.Unrouted
 	}
+	parent, traceState := in.traceContext(r)
 	return queue.Arrival{
 		Identity: id, Fingerprint: read.fingerprint, Kind: queue.Callback,
 		Lane: read.route.Lane, OrderKey: read.route.OrderKey, State: state, Source: src.Name,
 		Event: read.event, Flow: read.route.Flow, Task: read.route.Task,
-		Key: read.key.Strings(), TraceParent: traceParent(r.Header), Meta: meta,
+		Key: read.key.Strings(), TraceParent: parent, TraceState: traceState, Meta: meta,
 		Body: body, Peer: in.msg.Peer, Retention: src.Retention, KeepBody: src.KeepBody,
 		ReplaceDead: src.ReplaceDead, NewAfter: src.NewAfter,
 	}
@@ -288,7 +292,7 @@ func (in *intake) refuse(r *http.Request, v verdict) verdict {
 	}
 	if in.rc.logs.allow(time.Now()) {
 		in.rc.log.Warn("message refused", "source", in.src.Name, "outcome", v.outcome,
-			"reason", v.reason, "peer", in.msg.Peer)
+			"error", cmp.Or(in.shown, v.reason), "peer", in.msg.Peer)
 	}
 	kept := in.msg.Raw
 	switch {

@@ -161,30 +161,3 @@ func (d *digester) append(b []byte, name, value string) []byte {
 	d.macs.Put(mac)
 	return b
 }
-
-const traceParentLen = 55 // version 00: 2+1+32+1+16+1+2
-
-// traceParent returns the traceparent header if it is one valid line (W3C Trace Context, section
-// 3.2), else the empty text.
-func traceParent(h http.Header) string {
-	lines := h["Traceparent"]
-	if len(lines) != 1 || len(lines[0]) < traceParentLen {
-		return ""
-	}
-	s := lines[0]
-	if len(s) > traceParentLen && (strings.HasPrefix(s, "00") || s[traceParentLen] != '-') {
-		return ""
-	}
-	s = s[:traceParentLen] // a later version may say more
-	for i := range len(s) {
-		c, dash := s[i], i == 2 || i == 35 || i == 52
-		if dash != (c == '-') || !dash && (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return ""
-		}
-	}
-	if strings.HasPrefix(s, "ff") || s[3:35] == strings.Repeat("0", 32) ||
-		s[36:52] == strings.Repeat("0", 16) {
-		return ""
-	}
-	return s
-}

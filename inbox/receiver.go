@@ -74,7 +74,10 @@ type Config struct {
 	Proxies []netip.Prefix
 	// Observer counts; default: nobody does.
 	Observer Observer
-	// Logger gets store failures and panics, at a limited rate. Default: discarded.
+	// Tracer follows messages. Default: nobody does.
+	Tracer Tracer
+	// Logger gets store failures, panics and what a person should see, at a limited rate, and under
+	// level debug each message. Default: discarded.
 	Logger *slog.Logger
 }
 
@@ -210,8 +213,10 @@ func (rc *Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	in := rc.pool.Get().(*intake)
 	in.begin(rc, src, r)
+	in.follow(r)
 	v := in.judge(w, r)
 	in.answer(w, v)
+	in.told(v)
 	rc.observe(src.Name, v.outcome, start)
 	rc.inFlight.Add(-in.reserved)
 	if !v.broken {

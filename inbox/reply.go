@@ -105,6 +105,7 @@ func (in *intake) answer(w http.ResponseWriter, v verdict) {
 	if v.status != 0 {
 		status = v.status
 	}
+	in.status = status
 	h := w.Header()
 	if v.outcome == queue.Unavailable {
 		h["Retry-After"] = in.rc.seconds1
@@ -181,7 +182,7 @@ func (in *intake) headerValue(h replyHeader) (value string, ok bool) {
 func (in *intake) replyPanicked(p any) {
 	if in.rc.logs.allow(time.Now()) {
 		in.rc.log.Error("reply panicked", "source", in.src.Name,
-			"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			"panic", queue.PanicText(p), "stack", string(debug.Stack()))
 	}
 }
 

@@ -152,7 +152,7 @@ func (t *txn) insert(a *queue.Arrival, revision int64) (seq int64, fresh bool, e
 	q.bindOpt(17, keyText(a.Key))
 	q.bindOpt(18, a.Resource)
 	q.bindOpt(19, a.Cause)
-	q.bindOpt(20, a.TraceParent)
+	q.bindOpt(20, traceText(a.TraceParent, a.TraceState))
 	q.bindOpt(21, a.Peer)
 	if a.Kind == queue.Callback {
 		q.bindBlob(22, a.Fingerprint[:])
@@ -352,8 +352,9 @@ func (t *txn) replaceDead(row *stored, a *queue.Arrival) (queue.Receipt, error) 
 		return queue.Receipt{}, err
 	}
 	err = t.c.exec("UPDATE rows SET fingerprint = ?, meta = ?, body = ?, event = ?, flow = ?, "+
-		"task = ?, order_key = ?, lane = ?, last_at = ? WHERE seq = ?", a.Fingerprint[:], a.Meta,
-		a.Body, a.Event, a.Flow, a.Task, a.OrderKey, lane, t.now, row.Seq)
+		"task = ?, order_key = ?, lane = ?, last_at = ?, trace = ? WHERE seq = ?",
+		a.Fingerprint[:], a.Meta, a.Body, a.Event, a.Flow, a.Task, a.OrderKey, lane, t.now,
+		nullText(traceText(a.TraceParent, a.TraceState)), row.Seq)
 	if err != nil {
 		return queue.Receipt{}, err
 	}

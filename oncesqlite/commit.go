@@ -44,7 +44,7 @@ func (t *txn) callCommit(ctx context.Context, row *stored,
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
 			t.s.cfg.Logger.Error("a handler's Commit panicked", "callback", row.ID(),
-				"panic", p, "stack", string(debug.Stack()))
+				"panic", queue.PanicText(p), "stack", string(debug.Stack()))
 		}
 	}()
 	g := &guardedTx{tx: t.c.sql, limit: ctx}

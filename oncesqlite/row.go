@@ -98,7 +98,7 @@ func scanRow(r *stmt, full bool) (*stored, error) {
 	row.Source, row.Event, row.Flow, row.Task = r.text(20), r.text(21), r.text(22), r.text(23)
 	row.OrderKey, row.Resource, row.Cause = r.text(24), r.text(26), r.text(27)
 	row.Error, row.DeadCause = r.text(28), queue.Cause(r.text(29))
-	row.TraceParent = r.text(31)
+	row.TraceParent, row.TraceState, _ = strings.Cut(r.text(31), " ")
 	copy(row.Fingerprint[:], r.raw.ColumnRawBlob(33))
 	row.WaitUntil = timeOf(r.int(34))
 	row.State = w.phase.state(row.Kind)
@@ -117,6 +117,14 @@ func scanRow(r *stmt, full bool) (*stored, error) {
 		return nil, fmt.Errorf("row %d: waits: %w", row.Seq, err)
 	}
 	return w, nil
+}
+
+// traceText is a trace context as one column holds it: a traceparent has no blank.
+func traceText(parent, state string) string {
+	if state == "" {
+		return parent
+	}
+	return parent + " " + state
 }
 
 // texts reads a JSON list of texts as keyText writes it; an empty text is an empty list.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ncruces/go-sqlite3"
+
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/queue"
 )
@@ -194,8 +196,9 @@ func (t *txn) settleStepAlone(row *stored, r queue.StepRequest) (queue.Settlemen
 	if err == nil || storeFault(err) {
 		return set, err
 	}
-	t.s.cfg.Logger.Error("a row could not be decided", "callback", row.ID(), "error", err)
-	set = queue.Settlement{State: queue.Pending, RetryIn: stepRetry, Error: err.Error()}
+	set = queue.Settlement{State: queue.Pending, RetryIn: stepRetry, Error: err.Error(),
+		Public: shown(err)}
+	t.s.cfg.Logger.Error("a row could not be decided", "callback", row.ID(), "error", set.Public)
 	var panicked *panicError
 	if errors.As(err, &panicked) {
 		set.State, set.DeadCause = queue.Dead, queue.CausePoison
@@ -221,12 +224,29 @@ type panicError struct{ value any }
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
+// Public returns what a log may show of it: see [queue.Public].
+func (e *panicError) Public() string { return "panic: " + queue.PanicText(e.value) }
+
+// shown returns what a log may show of an error of a decision: all of what the store itself says.
+func shown(err error) string {
+	var panicked *panicError
+	if errors.As(err, &panicked) {
+		return panicked.Public()
+	}
+	var code sqlite3.ErrorCode
+	if errors.As(err, &code) {
+		return code.Error()
+	}
+	return cmp.Or(queue.Public(err), "(not shown)")
+}
+
 // decide calls a caller's function inside the transaction: a panic in it is an error.
 func (t *txn) decide(fn func() (queue.Settlement, error)) (set queue.Settlement, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &panicError{p}
-			t.s.cfg.Logger.Error("a decision panicked", "panic", p, "stack", string(debug.Stack()))
+			t.s.cfg.Logger.Error("a decision panicked", "panic", queue.PanicText(p),
+				"stack", string(debug.Stack()))
 		}
 	}()
 	return fn()
@@ -262,7 +282,7 @@ func (t *txn) stepOverdue(r queue.StepRequest, out *queue.Stepped) error {
 		}
 		if err != nil {
 			t.s.cfg.Logger.Error("an overdue task could not raise its alarm", "flow", task.Flow,
-				"task", task.ID, "error", err)
+				"task", task.ID, "error", shown(err))
 			t.forgetTasks()
 			if err := t.c.exec("UPDATE tasks SET overdue_at = NULL WHERE flow = ? AND task = ?",
 				task.Flow, task.ID); err != nil {

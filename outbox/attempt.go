@@ -21,20 +21,20 @@ func Attempt(ctx context.Context, d *Destination, row queue.Row) queue.Settlemen
 		return s
 	}
 	if ctx.Err() != nil {
-		return notTried(row, "stopped before the try")
+		return notTried(row, plainError("stopped before the try"))
 	}
 	m, err := NewMessage(row)
 	if err != nil {
-		return Settle(d, row, &Failure{Class: Permanent, Err: err}, rand.Int64N)
+		return Settle(d, row, failf(Permanent, "%w", err), rand.Int64N)
 	}
 	probe, err := d.begin()
 	if err != nil {
-		return notTried(row, printable(err.Error(), maxErrorChars))
+		return notTried(row, err)
 	}
 	err = d.send(ctx, m)
 	d.end(probe, err)
 	if err != nil && neverSent(ctx, err) {
-		return notTried(row, printable(err.Error(), maxErrorChars))
+		return notTried(row, err)
 	}
 	return Settle(d, row, err, rand.Int64N)
 }
@@ -55,9 +55,9 @@ func (d *Destination) send(ctx context.Context, m Message) (err error) {
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			err = &Failure{Class: Unknown, Err: fmt.Errorf("sender panicked: %v", p)}
-			d.log().Error("sender panicked", "destination", d.Name, "effect", m.Name,
-				"id", m.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = failf(Unknown, "sender panicked: %s", fmt.Sprint(p))
+			d.log().Error("sender panicked", "destination", d.Name, "name", m.Name,
+				"effect", m.ID, "panic", queue.PanicText(p), "stack", string(debug.Stack()))
 		}
 	}()
 	return d.Sender.Send(ctx, m)

@@ -16,10 +16,12 @@ type Message struct {
 	Destination string
 	Attempt     int
 	// Fence of the resource that the effect is about; 0: none.
-	Fence       int64
-	TraceParent string
-	Meta        Meta
-	Payload     []byte
+	Fence int64
+	// TraceParent and TraceState are the trace context of this try, or of what the effect comes
+	// from where tries are not traced (W3C Trace Context); empty: none.
+	TraceParent, TraceState string
+	Meta                    Meta
+	Payload                 []byte
 }
 
 // Meta is the addressing of an effect, stored with it as JSON.
@@ -82,10 +84,16 @@ type Failure struct {
 	// RetryAfter as the destination asked for it; 0: none.
 	RetryAfter time.Duration
 	Err        error
+	// Shown is as much of Err as a log may show: no part of the message or of the answer. Empty:
+	// nothing of it.
+	Shown string
 }
 
 // Error returns the text for people.
 func (f *Failure) Error() string { return f.Err.Error() }
+
+// Public returns Shown: see [queue.Public].
+func (f *Failure) Public() string { return f.Shown }
 
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }

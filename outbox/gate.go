@@ -16,7 +16,7 @@ func (d *Destination) Paused() (queue.PauseStatus, bool) { return d.gate.Paused(
 func (d *Destination) Pauses() int64 { return d.gate.Pauses() }
 
 // Resume ends a pause; without one it does nothing.
-func (d *Destination) Resume() { d.tell(false, d.gate.Resume(), "") }
+func (d *Destination) Resume() { d.tell(false, d.gate.Resume(), nil) }
 
 // Open reports whether rows may be taken: the sender has its connection, and the destination isn't
 // paused or is due for the probe that may end its pause. With Changed it makes the destination a
@@ -102,14 +102,14 @@ func (d *Destination) end(probe bool, err error) {
 		wait = defaultProbe
 	}
 	began, ended := d.gate.End(probe, verdict, reason, wait)
-	d.tell(began, ended, reason)
+	d.tell(began, ended, err)
 }
 
-// tell logs that a pause began or ended.
-func (d *Destination) tell(began, ended bool, reason string) {
+// tell logs that a pause began, and why, or that it ended.
+func (d *Destination) tell(began, ended bool, reason error) {
 	switch {
 	case began:
-		d.log().Error("destination paused", "destination", d.Name, "reason", reason)
+		d.log().Error("destination paused", "destination", d.Name, "error", queue.Public(reason))
 	case ended:
 		d.log().Info("destination resumed", "destination", d.Name)
 	}

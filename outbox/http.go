@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/oncekit/once/queue"
 )
 
 // HTTPConfig configures an HTTP sender. Only URL is required.
@@ -156,6 +158,7 @@ func (h *HTTP) try(ctx context.Context, m Message) *Failure {
 		return failf(Transient, "send request: %w", err)
 	}
 	defer resp.Body.Close()
+	queue.Answered(ctx, resp.StatusCode)
 	text := ""
 	stop := time.AfterFunc(drainWait, cancel)
 	defer stop.Stop()
@@ -192,6 +195,9 @@ func (h *HTTP) request(ctx context.Context, m Message) (*http.Request, *Failure)
 		return nil, failf(Permanent, "build request: %w", err)
 	}
 	own := map[string]string{"Content-Type": m.contentType(), "Traceparent": m.TraceParent}
+	if m.TraceParent != "" { // one says nothing without the other (W3C Trace Context, 3.3)
+		own["Tracestate"] = m.TraceState
+	}
 	if m.Fence != 0 {
 		own["Fence"] = strconv.FormatInt(m.Fence, 10)
 	}

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -23,7 +24,8 @@ func (h *HTTP) classify(resp *http.Response, text string) *Failure {
 		f.Class = Permanent
 	}
 	status := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
-	f.Err = fmt.Errorf("destination answered %s", strings.TrimSpace(status))
+	f.Shown = "destination answered " + strings.TrimSpace(status)
+	f.Err = errors.New(f.Shown)
 	if text != "" {
 		f.Err = fmt.Errorf("%w: %s", f.Err, text)
 	}

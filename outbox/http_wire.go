@@ -108,7 +108,7 @@ func reservedHeader(canonical string) bool {
 	switch canonical {
 	case "Connection", "Content-Length", "Expect", "Fence", "Host", "Idempotency-Key",
 		"Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Traceparent",
-		"Trailer", "Transfer-Encoding", "Upgrade":
+		"Tracestate", "Trailer", "Transfer-Encoding", "Upgrade":
 		return true
 	}
 	return false

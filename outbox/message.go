@@ -1,8 +1,8 @@
 package outbox
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -13,7 +13,15 @@ import (
 
 // ErrNotConnected is wrapped by the failure of a Gate that has no connection, when the message is
 // known not to have been sent. Such a try is not counted.
-var ErrNotConnected = errors.New("not connected")
+var ErrNotConnected error = plainError("not connected")
+
+// plainError is an error whose text never holds anything that came from outside.
+type plainError string
+
+func (e plainError) Error() string { return string(e) }
+
+// Public returns the text: see [queue.Public].
+func (e plainError) Public() string { return string(e) }
 
 // NewMessage makes a sender's message of an effect's row. The error says that what is stored
 // beside the payload can't be read; the same row never succeeds.
@@ -31,6 +39,7 @@ func NewMessage(row queue.Row) (Message, error) {
 		Attempt:     row.Attempt,
 		Fence:       meta.Fence,
 		TraceParent: row.TraceParent,
+		TraceState:  row.TraceState,
 		Meta:        meta,
 		Payload:     row.Body,
 	}, nil
@@ -52,10 +61,26 @@ func (m *Message) contentType() string {
 	return "application/octet-stream"
 }
 
-// failf makes a failure; the format may wrap a cause with %w.
+// failf makes a failure; the format may wrap a cause with %w. What a log may show of it is the
+// format itself with what may be shown of the causes, and without texts: they come from outside.
 func failf(c Class, format string, args ...any) *Failure {
-	return &Failure{Class: c, Err: fmt.Errorf(format, args...)}
+	shown := make([]any, len(args))
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case error:
+			shown[i] = plainError(cmp.Or(queue.Public(arg), notShown))
+		case string:
+			shown[i] = notShown
+		default:
+			shown[i] = arg
+		}
+	}
+	return &Failure{Class: c, Err: fmt.Errorf(format, args...),
+		Shown: fmt.Errorf(format, shown...).Error()}
 }
+
+// notShown stands in a log for what must not be in it. The row has the whole text.
+const notShown = "(not shown)"
 
 // printable returns at most limit characters of s on one line, with everything else than printable
 // characters replaced by a space. It is for texts that came from outside.

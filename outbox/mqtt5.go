@@ -10,6 +10,8 @@ import (
 
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/oncekit/once/queue"
 )
 
 // User properties that we set; a message's own header can't.
@@ -17,6 +19,7 @@ const (
 	propertyKey   = "Idempotency-Key"
 	propertyFence = "fence"
 	propertyTrace = "traceparent"
+	propertyState = "tracestate"
 )
 
 // What we take from a broker: we subscribe to nothing, so it has no reason to send us messages.
@@ -112,11 +115,14 @@ func packet5(m Message, qos byte) *paho.Publish {
 	}
 	if m.TraceParent != "" {
 		user.Add(propertyTrace, m.TraceParent)
+		if m.TraceState != "" {
+			user.Add(propertyState, m.TraceState)
+		}
 	}
 	names := make([]string, 0, len(m.Meta.Header))
 	for name := range m.Meta.Header {
 		own := strings.EqualFold(name, propertyKey) || strings.EqualFold(name, propertyFence) ||
-			strings.EqualFold(name, propertyTrace)
+			strings.EqualFold(name, propertyTrace) || strings.EqualFold(name, propertyState)
 		if !own {
 			names = append(names, name)
 		}
@@ -152,6 +158,7 @@ func (c *client5) publish(ctx context.Context, t *track, p packet) error {
 	}
 	// A refusal by PUBREC comes without an error, so the code alone decides.
 	code := resp.ReasonCode
+	queue.Answered(ctx, int(code))
 	if code == 0 && t.unheard.Load() {
 		code = noSubscribers
 	}

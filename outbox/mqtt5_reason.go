@@ -43,7 +43,9 @@ func answer5(code byte, text string, noSubscriberDone bool) *Failure {
 			return nil
 		}
 	}
-	return failf(class, "publish: %s", reasonText("broker answers", code, text))
+	f := failf(class, "publish: %s", reasonText("broker answers", code, text))
+	f.Shown = "publish: " + reasonText("broker answers", code, "")
+	return f
 }
 
 // blamesMessage reports whether a broker that ends the connection with this code may do so because

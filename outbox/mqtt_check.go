@@ -27,8 +27,8 @@ func (q *MQTT) check(m Message) *Failure {
 	if err := checkText(m.contentType()); err != nil {
 		return failf(Permanent, "publish: content type: %w", err)
 	}
-	if err := checkText(m.TraceParent); err != nil {
-		return failf(Permanent, "publish: traceparent: %w", err)
+	if err := errors.Join(checkText(m.TraceParent), checkText(m.TraceState)); err != nil {
+		return failf(Permanent, "publish: trace context: %w", err)
 	}
 	for name, value := range m.Meta.Header {
 		if err := errors.Join(checkText(name), checkText(value)); err != nil {

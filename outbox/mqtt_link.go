@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -11,9 +10,9 @@ import (
 )
 
 var (
-	errPublishEnded = errors.New("a message was not acknowledged in time")
-	errStopped      = errors.New("sender stopped")
-	errLost         = errors.New("connection lost")
+	errPublishEnded error = plainError("a message was not acknowledged in time")
+	errStopped      error = plainError("sender stopped")
+	errLost         error = plainError("connection lost")
 )
 
 // blameWithin is how soon after a message the connection must have gone for the message to be

@@ -121,7 +121,7 @@ func (q *MQTT) closed(reason error) {
 	if errors.Is(reason, errStopped) {
 		q.cfg.Log.Info("disconnected from broker", "broker", q.url.Host)
 	} else {
-		q.cfg.Log.Warn("no connection to broker", "broker", q.url.Host, "reason", reason)
+		q.cfg.Log.Warn("no connection to broker", "broker", q.url.Host, "error", reason)
 	}
 	q.signal()
 }

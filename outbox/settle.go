@@ -58,11 +58,11 @@ func Settle(d *Destination, row queue.Row, err error, rnd Rand) queue.Settlement
 		s.State = queue.Done
 		return s
 	}
-	s.Error = printable(err.Error(), maxErrorChars)
+	s.Error, s.Public = printable(err.Error(), maxErrorChars), queue.Public(err)
 	class, asked := classOf(err)
 	switch {
 	case class == Pause:
-		return notTried(row, s.Error)
+		return notTried(row, err)
 	case class == Permanent:
 		s.State, s.DeadCause, s.Block = queue.Dead, queue.CausePermanent, d.Block
 	case class == Unknown && d.HoldUnknown:
@@ -94,10 +94,10 @@ func classOf(err error) (Class, time.Duration) {
 }
 
 // notTried gives a row back as if it had not been taken.
-func notTried(row queue.Row, reason string) queue.Settlement {
+func notTried(row queue.Row, reason error) queue.Settlement {
 	return queue.Settlement{
-		Grant: row.Grant(), State: queue.Pending, NotTried: true,
-		RetryIn: notTriedWait, Error: reason,
+		Grant: row.Grant(), State: queue.Pending, NotTried: true, RetryIn: notTriedWait,
+		Error: printable(reason.Error(), maxErrorChars), Public: queue.Public(reason),
 	}
 }
 
@@ -106,8 +106,7 @@ func expired(row queue.Row, now time.Time) (queue.Settlement, bool) {
 	if row.ExpiresAt.IsZero() || now.Before(row.ExpiresAt) {
 		return queue.Settlement{}, false
 	}
-	return queue.Settlement{
-		Grant: row.Grant(), State: queue.Expired,
-		Error: "not sent before " + row.ExpiresAt.UTC().Format(time.RFC3339),
-	}, true
+	late := "not sent before " + row.ExpiresAt.UTC().Format(time.RFC3339)
+	return queue.Settlement{Grant: row.Grant(), State: queue.Expired, Error: late,
+		Public: late}, true
 }

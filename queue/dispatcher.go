@@ -55,6 +55,9 @@ type Config struct {
 	// Observe is told of each try that was settled. It is called by many goroutines at once.
 	// Default: nobody is told.
 	Observe func(Row, Settlement, time.Duration)
+	// Tracer follows the tries of workers. What is decided inside the store's transaction is told
+	// by StepRequest.Settled instead. Default: nobody does.
+	Tracer Tracer
 }
 
 func (c Config) withDefaults() Config {
@@ -124,7 +127,8 @@ func (w Worker) withDefaults() Worker {
 	w.Backoff = w.Backoff.withDefaults()
 	if w.CommitFailed == nil {
 		w.CommitFailed = func(_ Row, err error) Settlement {
-			return Settlement{State: Pending, RetryIn: time.Second, Error: err.Error()}
+			return Settlement{State: Pending, RetryIn: time.Second, Error: err.Error(),
+				Public: Public(err)}
 		}
 	}
 	return w

@@ -185,6 +185,12 @@ func (l *lane) start(hard context.Context, row Row, until time.Time, tries *sync
 // try runs one attempt and settles it.
 func (l *lane) try(ctx context.Context, row Row) {
 	begun := time.Now()
+	var ended func(Settlement, error)
+	if t := l.d.cfg.Tracer; t != nil {
+		followed := t.Try(ctx, row)
+		ctx, ended = followed.Context, followed.End
+		row.TraceParent, row.TraceState = followed.TraceParent, followed.TraceState
+	}
 	set := l.attempt(ctx, row)
 	set.Grant = row.Grant()
 	err := l.settle(ctx, set)
@@ -195,7 +201,11 @@ func (l *lane) try(ctx context.Context, row Row) {
 		err = l.settle(ctx, set)
 	}
 	if err != nil {
-		l.d.cfg.Logger.Warn("settle a row", "lane", l.w.Lane, "row", row.ID(), "error", err)
+		l.d.cfg.Logger.Warn("the result of an attempt was not stored", "lane", l.w.Lane,
+			row.Kind.String(), row.ID(), "error", err)
+	}
+	if ended != nil {
+		ended(set, err)
 	}
 	l.note(row, set)
 	l.d.cfg.Observe(row, set, time.Since(begun))
@@ -208,14 +218,15 @@ func (l *lane) attempt(ctx context.Context, row Row) (set Settlement) {
 		if p == nil {
 			return
 		}
-		l.d.cfg.Logger.Error("an attempt panicked", "lane", l.w.Lane, "row", row.ID(), "panic", p,
-			"stack", string(debug.Stack()))
+		l.d.cfg.Logger.Error("an attempt panicked", "lane", l.w.Lane, row.Kind.String(), row.ID(),
+			"panic", PanicText(p), "stack", string(debug.Stack()))
 		err := fmt.Errorf("attempt panicked: %v", p)
 		if l.w.HoldLost {
 			set = Settlement{State: Held, Block: l.w.Block, Error: err.Error()}
-			return
+		} else {
+			set = l.w.CommitFailed(row, err)
 		}
-		set = l.w.CommitFailed(row, err)
+		set.Public = "the attempt panicked"
 	}()
 	return l.w.Attempt(ctx, row)
 }
@@ -242,7 +253,7 @@ func (l *lane) note(row Row, set Settlement) {
 		}
 		if l.failing[row.Seq] = struct{}{}; len(l.failing) == brokenAfter {
 			l.d.cfg.Logger.Warn("every try of a lane fails: it is probed, one row at a time",
-				"lane", l.w.Lane, "error", set.Error)
+				"lane", l.w.Lane, "error", set.Public)
 		}
 	default:
 		l.probes++

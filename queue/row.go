@@ -67,8 +67,10 @@ type Row struct {
 	// WaitUntil is when the wait of a row comes to its limit that is parked, or was and is not
 	// worked since; zero for others.
 	WaitUntil time.Time
-	// TraceParent as the sender gave it (W3C Trace Context); empty: none.
-	TraceParent string
+	// TraceParent is the trace context that the row came with (W3C Trace Context, section 3.2): of
+	// a callback that of its receipt, or the sender's own where receipts are not traced; of an
+	// effect that of its cause. Empty: none. TraceState is what belongs to it (section 3.3).
+	TraceParent, TraceState string
 	// Meta is what the row's own layer stores beside the body: the request of a callback, the
 	// addressing of an effect. Opaque to the queue, JSON by convention.
 	Meta []byte
@@ -100,17 +102,18 @@ type Arrival struct {
 	Lane        string
 	OrderKey    string
 	// State is Pending, or Unrouted for a callback that nothing is declared for.
-	State       State
-	Source      string
-	Event       string
-	Flow, Task  string
-	Key         []string
-	Resource    string
-	Frees       bool
-	Cause       string
-	TraceParent string
-	Meta        []byte
-	Body        []byte
+	State      State
+	Source     string
+	Event      string
+	Flow, Task string
+	Key        []string
+	Resource   string
+	Frees      bool
+	Cause      string
+	// TraceParent and TraceState as in Row; TraceState only with a TraceParent.
+	TraceParent, TraceState string
+	Meta                    []byte
+	Body                    []byte
 	// Peer is the address of the sender, kept with each arrival.
 	Peer string
 	// Expires is how long after its storing an effect may still be sent; 0: no limit.

@@ -16,6 +16,9 @@ type Settlement struct {
 	State State
 	// Error is the reason, for people; for a retry the failure of this try.
 	Error string
+	// Public is as much of Error as a log or a trace may show: no part of a message, of an answer
+	// or of a secret. It is not stored. Empty: nothing of it.
+	Public string
 	// DeadCause is set together with State Dead.
 	DeadCause Cause
 	// RetryIn is the wait before the next try, with State Pending.

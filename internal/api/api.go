@@ -107,7 +107,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	defer func() {
 		if p := recover(); p != nil {
-			a.log.Error("API panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			a.log.Error("API panicked", "panic", queue.PanicText(p), "stack",
+				string(debug.Stack()))
 			a.refuse(w, r, problemf(http.StatusInternalServerError, "internal error, see the log"))
 		}
 	}()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/oncekit/once/internal/config"
 	"github.com/oncekit/once/internal/server"
+	"github.com/oncekit/once/internal/tracing"
 )
 
 // settings are what the flags say that several commands share.
@@ -86,8 +87,12 @@ func (a *app) serve(f *settings, offset time.Duration) error {
 	ctx, stop := signalContext()
 	defer stop()
 	log := logger(a.io.Err, cfg.Log)
+	spans, err := tracing.FromEnv(ctx, version(), log)
+	if err != nil { // what is received and worked doesn't depend on it
+		log.Warn("nothing is traced", "error", err)
+	}
 	s, err := server.Open(ctx, server.Options{Config: cfg, Handlers: a.handlers, Effects: a.io.Out,
-		Logger: log, Version: version(), Now: shifted(offset)})
+		Logger: log, Version: version(), Now: shifted(offset), Tracing: spans})
 	if err != nil {
 		return err
 	}

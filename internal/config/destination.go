@@ -273,7 +273,7 @@ func (r *reader) reserved(n *node) bool {
 	switch http.CanonicalHeaderKey(n.text) {
 	case "Connection", "Content-Length", "Expect", "Fence", "Host", "Idempotency-Key",
 		"Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Traceparent",
-		"Trailer", "Transfer-Encoding", "Upgrade":
+		"Tracestate", "Trailer", "Transfer-Encoding", "Upgrade":
 		r.add(n.at, "the header %s is set by once or by the connection; expected another one",
 			n.show())
 		return true

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"sync"
 	"time"
@@ -45,7 +44,7 @@ func (s *Server) build() (err error) {
 		steps = append(steps, s.flowStep())
 	}
 	s.dispatcher, err = queue.NewDispatcher(s.store, workers, steps, queue.Config{
-		Poll: pollTime, Drain: s.cfg.Drain, Logger: s.log, Observe: s.observe,
+		Poll: pollTime, Drain: s.cfg.Drain, Logger: s.log, Observe: s.observe, Tracer: s.tracer(),
 	})
 	return err
 }
@@ -59,37 +58,14 @@ func (s *Server) flowStep() queue.Stepping {
 	return queue.Stepping{StepRequest: queue.StepRequest{
 		Lane: flow.Lane, Max: 256, Overdue: s.engine.Overdue, Settled: s.settled,
 		Decide: func(v queue.View, row queue.Row) (queue.Settlement, error) {
+			if t := s.opts.Tracing; t != nil {
+				row.TraceParent, row.TraceState = t.Step(row)
+			}
 			set, err := s.engine.Decide(v, row)
 			set.Block = block[row.Flow]
 			return set, err
 		},
 	}}
-}
-
-// settled counts a callback that was decided inside the store's transaction.
-func (s *Server) settled(row queue.Row, set queue.Settlement) { s.observe(row, set, 0) }
-
-// observe counts a try, and logs what needs a person.
-func (s *Server) observe(row queue.Row, set queue.Settlement, d time.Duration) {
-	s.metrics.Attempt(row, set, d)
-	level, msg := slog.LevelDebug, "tried"
-	switch set.State {
-	case queue.Dead:
-		level, msg = slog.LevelWarn, "dead letter: it needs a person"
-	case queue.Held:
-		level, msg = slog.LevelWarn, "held: nobody can know whether it happened; a person decides"
-	case queue.Expired:
-		level, msg = slog.LevelWarn, "expired: it was not sent in time"
-	}
-	ctx := context.Background()
-	if !s.log.Enabled(ctx, level) {
-		return
-	}
-	s.log.LogAttrs(ctx, level, msg, slog.String("id", row.ID()),
-		slog.String("kind", row.Kind.String()), slog.String("of", row.Source),
-		slog.String("event", row.Event), slog.String("task", row.Task),
-		slog.Int("attempt", row.Attempt), slog.String("state", string(set.State)),
-		slog.String("reason", set.Error))
 }
 
 // decode makes what a flow sees of a stored callback. Its nesting is as deep as any source may let
@@ -137,6 +113,7 @@ func (s *Server) destination(c *config.DestinationConfig) (*outbox.Destination, 
 	if err != nil {
 		return nil, fmt.Errorf("destination %s: %w", c.Name, err)
 	}
+	s.describe(c)
 	return &outbox.Destination{
 		Name: c.Name, Sender: sender, Retry: c.Policy.Retry, HoldUnknown: c.Policy.HoldUnknown,
 		Timeout: c.Policy.Timeout, Concurrency: c.Policy.Concurrency, Block: c.Policy.Block,

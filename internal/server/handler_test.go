@@ -362,7 +362,7 @@ sources:
 			if pay := s.sources()["pay"]; pay["open"] != true || pay["paused_since"] != nil {
 				t.Errorf("the API still shows it as %v", pay)
 			}
-			for _, line := range []string{`level=ERROR msg="service paused" source=pay reason=`,
+			for _, line := range []string{`level=ERROR msg="service paused" source=pay error=`,
 				`level=INFO msg="service resumed" source=pay`} {
 				if n := strings.Count(s.log.String(), line); n != 1 {
 					t.Errorf("%d lines %s in the log, want 1", n, line)

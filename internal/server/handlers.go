@@ -100,6 +100,9 @@ func (s *Server) httpHandler(source string, h *config.Handler) (*inbox.HTTPHandl
 			return nil, err
 		}
 	}
+	if t := s.opts.Tracing; t != nil {
+		t.Service(source, c.URL)
+	}
 	handler, err := inbox.NewHTTPHandler(cfg)
 	if err == nil {
 		s.closers = append(s.closers, handler)

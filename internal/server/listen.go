@@ -43,10 +43,12 @@ func shown(configured string, l net.Listener) string {
 }
 
 func (s *Server) serveSenders() error {
-	receiver, err := inbox.New(s.store, s.cfg.Sources, inbox.Config{
-		MaxInFlightBytes: s.cfg.Limits.Bodies, Observer: s.metrics, Logger: s.log,
-		Proxies: s.cfg.Proxies,
-	})
+	cfg := inbox.Config{MaxInFlightBytes: s.cfg.Limits.Bodies, Observer: s.metrics, Logger: s.log,
+		Proxies: s.cfg.Proxies}
+	if s.opts.Tracing != nil {
+		cfg.Tracer = s.opts.Tracing
+	}
+	receiver, err := inbox.New(s.store, s.cfg.Sources, cfg)
 	if err != nil {
 		return err
 	}

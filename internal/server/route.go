@@ -47,7 +47,8 @@ func (s *Server) routeAs(row queue.Row, rename func(flow, event string) string,
 	a := queue.Arrival{
 		Kind: queue.Callback, State: queue.Pending, Lane: r.Lane, OrderKey: r.OrderKey,
 		Source: src.Name, Event: event, Flow: r.Flow, Task: r.Task, Key: row.Key,
-		TraceParent: row.TraceParent, Meta: row.Meta, Body: row.Body,
+		TraceParent: row.TraceParent, TraceState: row.TraceState,
+		Meta: row.Meta, Body: row.Body,
 		Retention: src.Retention, KeepBody: src.KeepBody,
 	}
 	if r.Unrouted {

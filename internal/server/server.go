@@ -16,6 +16,7 @@ import (
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/config"
 	"github.com/oncekit/once/internal/metrics"
+	"github.com/oncekit/once/internal/tracing"
 	"github.com/oncekit/once/oncesqlite"
 	"github.com/oncekit/once/outbox"
 	"github.com/oncekit/once/queue"
@@ -33,6 +34,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Version is told in metrics and by the API.
 	Version string
+	// Tracing makes spans. The server tells it of its destinations, and closes it at its end.
+	// Default: there are none.
+	Tracing *tracing.Tracing
 	// Probe is called at each Point, for tests of what a process loses that ends there. Default:
 	// nobody is called.
 	Probe func(oncesqlite.Point)
@@ -78,6 +82,7 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 		s.log.Warn("configuration: "+p.Msg, "file", p.File, "line", p.Line, "column", p.Column)
 	}
 	if err := s.open(ctx); err != nil {
+		s.flush(time.Now().Add(flushLimit))
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
@@ -146,11 +151,13 @@ func (s *Server) Run(ctx context.Context) error {
 	case err = <-failed:
 	}
 	s.log.Info("draining", "limit", s.cfg.Drain)
+	until := time.Now().Add(s.cfg.Drain)
 	stop()
 	s.shutdown()
 	s.await(&wg)
 	drop()
 	links.Wait()
+	s.flush(until)
 	err = errors.Join(err, s.close())
 	s.log.Info("ended")
 	return err

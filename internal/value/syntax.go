@@ -30,6 +30,10 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("invalid JSON: %s: %s (byte %d)", e.Path, e.Msg, e.Offset)
 }
 
+// Public returns the place alone, as package queue asks errors for what a log may show: names of
+// members are a part of the message.
+func (e *SyntaxError) Public() string { return fmt.Sprintf("invalid JSON (byte %d)", e.Offset) }
+
 // explainInvalid finds out what is wrong with a text that jsontext refused.
 func explainInvalid(text []byte, skipped int) error {
 	if len(bytes.Trim(text, " \t\r\n")) == 0 {
