@@ -41,6 +41,7 @@ command -v "$GO" >/dev/null || {
 missing=()
 command -v mosquitto >/dev/null || missing+=(mosquitto)
 command -v curl >/dev/null || missing+=(curl) # the documented commands are run
+command -v openssl >/dev/null || missing+=(openssl)
 if [[ ${RACE:-1} == 1 ]]; then
 	can_compile || missing+=(gcc libc6-dev)
 fi
