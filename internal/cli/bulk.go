@@ -199,6 +199,9 @@ type summary struct {
 // it.
 func (b *bulk[T]) run(ctx context.Context, ids []string) error {
 	b.bar = progress{s: b.a.errs(), every: time.Now()}
+	defer context.AfterFunc(ctx, func() {
+		_ = b.a.errs().Printf("stopping after the one in hand") // what nobody reads is no failure
+	})()
 	var end error
 	for _, id := range ids {
 		if ctx.Err() != nil {

@@ -73,7 +73,7 @@ func callbackLister() *lister[wire.Callback] {
 		columns: []screen.Column{{Title: "RECEIVED"}, {Title: "ID"},
 			{Title: "SOURCE", Min: 6, Drop: 4}, {Title: "EVENT", Min: 7}, {Title: "TASK", Min: 8},
 			{Title: "KEY", Min: 10, Want: 20, Drop: 6}, {Title: "STATE"},
-			{Title: "TRIES", Right: true, Drop: 3}, {Title: "DUPL", Right: true, Drop: 7},
+			{Title: "TRIES", Right: true, Drop: 5}, {Title: "DUPL", Right: true, Drop: 7},
 			{Title: "CONFL", Right: true, Drop: 5}, {Title: "ERROR", Min: 12, Want: 40, Drop: 1}},
 		row:   callbackRow,
 		id:    func(c *wire.Callback) string { return c.ID },

@@ -58,8 +58,8 @@ func effectLister() *lister[wire.Effect] {
 		},
 		columns: []screen.Column{{Title: "CREATED"}, {Title: "ID"},
 			{Title: "DESTINATION", Min: 6, Drop: 3}, {Title: "NAME", Min: 8},
-			{Title: "TASK", Min: 8}, {Title: "RESOURCE", Min: 8, Drop: 5}, {Title: "STATE"},
-			{Title: "TRIES", Right: true, Drop: 4}, {Title: "ERROR", Min: 12, Want: 40, Drop: 1}},
+			{Title: "TASK", Min: 8}, {Title: "RESOURCE", Min: 8, Drop: 6}, {Title: "STATE"},
+			{Title: "TRIES", Right: true, Drop: 5}, {Title: "ERROR", Min: 12, Want: 40, Drop: 1}},
 		row: func(s *screen.Screen, e *wire.Effect) []screen.Cell {
 			return []screen.Cell{
 				{Text: s.Time(e.CreatedAt.Time()), Style: screen.Dim}, {Text: e.ID},

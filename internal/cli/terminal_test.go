@@ -65,16 +65,11 @@ func (c *typed) wait() int {
 	return c.cmd.ProcessState.ExitCode()
 }
 
-func readProc(pid int) (string, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	return string(b), err
-}
-
-func TestOnATerminalTablesFitAndHaveColours(t *testing.T) {
-	t.Parallel()
-	p := plant(t)
-	master, slave := terminal(t)
-	c := startOn(t, slave, program(t, "./cmd/once"), "callbacks", "list", "--server", p.admin)
+// onTerminal runs a command on a terminal and returns what is shown.
+func (p *process) onTerminal(args ...string) string {
+	p.t.Helper()
+	master, slave := terminal(p.t)
+	c := startOn(p.t, slave, program(p.t, "./cmd/once"), append(args, "--server", p.admin)...)
 	shown := make(chan string)
 	go func() {
 		var b strings.Builder
@@ -89,14 +84,19 @@ func TestOnATerminalTablesFitAndHaveColours(t *testing.T) {
 		}
 	}()
 	if status := c.wait(); status != 0 {
-		t.Fatalf("status %d", status)
+		p.t.Errorf("once %s: status %d", args, status)
 	}
-	text := <-shown
+	return strings.ReplaceAll(<-shown, "\r\n", "\n")
+}
+
+func TestOnATerminalTablesFitAndHaveColours(t *testing.T) {
+	t.Parallel()
+	text := plant(t).onTerminal("callbacks", "list")
 	if !strings.Contains(text, "\x1b[33mparked\x1b[0m") || !strings.Contains(text, "\x1b[32mdone") {
 		t.Errorf("no colours:\n%s", text)
 	}
 	plain := strings.NewReplacer("\x1b[0m", "", "\x1b[1m", "", "\x1b[2m", "", "\x1b[31m", "",
-		"\x1b[32m", "", "\x1b[33m", "", "\r", "").Replace(text)
+		"\x1b[32m", "", "\x1b[33m", "").Replace(text)
 	if strings.Contains(plain, "\x1b") {
 		t.Errorf("other escapes: %q", plain)
 	}
@@ -105,7 +105,30 @@ func TestOnATerminalTablesFitAndHaveColours(t *testing.T) {
 			t.Errorf("a line of %d columns: %s", n, line)
 		}
 	}
-	if !strings.Contains(plain, "too early: the task …") {
-		t.Errorf("the reason is not cut as it should be:\n%s", plain)
+	if !strings.Contains(plain, "  too early: the task is not …\n") {
+		t.Errorf("the reason is not cut to its 28 columns:\n%s", plain)
+	}
+}
+
+func TestOnATerminalJSONAndBodiesMoveNoCursor(t *testing.T) {
+	t.Parallel()
+	p := serve(t, t.TempDir())
+	const body = `{"reqCode":"a\u001b[2J","taskCode":"T\x7f` + "\u009b2J\u202e" +
+		`","callbackMethod":"startFE"}`
+	p.mustPost("rcs", strings.ReplaceAll(body, `\x7f`, "\x7f"))
+	p.awaitDone(1)
+	id := p.callbacks("")[0].ID
+	line := p.onTerminal("callbacks", "list", "-o", "json")
+	if !strings.Contains(line, `"task":"T\u007f\u009b2J\u202e"`) {
+		t.Errorf("not escaped: %q", line)
+	}
+	for _, text := range []string{line, p.onTerminal("callbacks", "show", id, "--body")} {
+		if strings.ContainsAny(text, "\x1b\x7f\u009b\u202e") {
+			t.Errorf("raw: %q", text)
+		}
+	}
+	if got, want := p.told("callbacks", "show", id, "--body"), strings.ReplaceAll(body, `\x7f`,
+		"\x7f"); got != want {
+		t.Errorf("in a pipe the body is %q, want %q", got, want)
 	}
 }
