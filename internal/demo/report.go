@@ -15,9 +15,9 @@ const (
 	// shownFaults and shownTraces bound what is printed of what is wrong. The rest is in a file.
 	shownFaults = 12
 	shownTraces = 2
-	// keptUp is the part of the wanted rate that has to be reached, drainedSoon the time that the
-	// rest of the work may take after the load.
-	keptUp      = 0.97
+	// behindMost is how late an event may be at the end of a load that was kept up with,
+	// drainedSoon how long the rest of the work may take after it.
+	behindMost  = time.Second
 	drainedSoon = 10 * time.Second
 )
 
@@ -73,23 +73,18 @@ func (p *rehearsal) sums(b *strings.Builder, res *Result) {
 	fmt.Fprintf(b, "one owner    %s  (%s of roadways and stations)\n", verdict(r.Owners, "fault"),
 		plural(r.Owned, "turn"))
 	fmt.Fprintf(b, "as expected  %s\n", verdict(r.Differ, "difference"))
-	reached, ok := res.reached()
 	came := "kept up"
-	if !ok {
+	if !res.keptUp() {
 		came = "did not keep up"
 	}
-	fmt.Fprintf(b, "rate         %.0f/s of %d/s wanted, %s behind at the end, all done %s later: "+
-		"%s\n", reached, res.wanted, seconds(res.behind), seconds(res.drained), came)
+	fmt.Fprintf(b, "rate         %d/s planned, %.0f/s sent, %.0f/s answered: %s\n"+
+		"             (%s behind at the end, all done %s later)\n", res.wanted, res.sent,
+		res.answered, came, seconds(res.behind), seconds(res.drained))
 }
 
-// reached is the rate at which what was planned was answered, and whether that is what was wanted.
-func (r *Result) reached() (rate float64, ok bool) {
-	share := 1.0
-	if total := r.planned + r.behind; total > 0 {
-		share = r.planned.Seconds() / total.Seconds()
-	}
-	return float64(r.wanted) * share, share >= keptUp && r.drained <= drainedSoon &&
-		r.Undrained == ""
+// keptUp reports whether the robots could keep to their timetable, and no work was left behind.
+func (r *Result) keptUp() bool {
+	return r.behind <= behindMost && r.drained <= drainedSoon && r.Undrained == ""
 }
 
 func verdict(n int, what string) string {

@@ -21,15 +21,17 @@ const (
 
 // robot drives one task after the other, and its controller sends what happens.
 type robot struct {
-	n      int
-	rng    *rand.Rand
-	lay    layout
-	send   *sender
-	book   *ledger
-	start  time.Time
-	every  time.Duration // between two events
-	doing  atomic.Int32
-	behind atomic.Int64 // the delay against the timetable, in nanoseconds
+	n     int
+	rng   *rand.Rand
+	lay   layout
+	send  *sender
+	book  *ledger
+	start time.Time
+	every time.Duration // between two events
+	doing atomic.Int32
+	// behind is how long after its time by the timetable the last event was acknowledged, in
+	// nanoseconds.
+	behind atomic.Int64
 }
 
 // newRobot makes a robot. rate is the number of requests a second of all robots together.
@@ -45,8 +47,8 @@ func (r *robot) run(ctx, load context.Context) {
 	due := r.start.Add(time.Duration(r.rng.Float64() * float64(r.every)))
 	for n := 0; load.Err() == nil && ctx.Err() == nil; n++ {
 		for i, m := range script(r.rng, r.lay, r.n, n) {
-			wait := time.Until(due)
-			if pause(load, wait) {
+			at := due
+			if pause(load, time.Until(at)) {
 				due = due.Add(time.Duration((0.6 + 0.8*r.rng.Float64()) * float64(r.every)))
 			} else if i == 0 {
 				return // it has not begun
@@ -57,7 +59,7 @@ func (r *robot) run(ctx, load context.Context) {
 				return
 			}
 			if load.Err() == nil {
-				r.behind.Store(int64(max(0, -time.Until(due))))
+				r.behind.Store(int64(time.Since(at)))
 			}
 		}
 		r.doing.Store(idle)

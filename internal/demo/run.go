@@ -60,10 +60,10 @@ type rehearsal struct {
 
 // timing is what the figures at the end are made of.
 type timing struct {
-	planned         time.Duration // of the load
-	drained         time.Duration // from its end until nothing was left
+	drained         time.Duration // from the end of the load until nothing was left
 	wanted          int           // requests a second
-	behind          time.Duration
+	sent, answered  float64       // a second of the load; answered are those acknowledged
+	behind          time.Duration // of the robot that was furthest behind its timetable in the end
 	kills, freezes  int
 	badDestinations int
 	shift           time.Duration
@@ -112,6 +112,10 @@ func Run(ctx context.Context, cfg Config) (res *Result, err error) {
 	if res, err = p.rehearse(ctx); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
+		}
+		if keep = p.server.served.Load() && !errors.Is(err, context.Canceled); keep {
+			err = fmt.Errorf("%w\n(seed %d; the server's log and its store are kept in %s)", err,
+				cfg.Seed, p.dir)
 		}
 		return nil, err
 	}
@@ -250,6 +254,14 @@ func (p *rehearsal) load(ctx context.Context) error {
 	for _, r := range p.robots {
 		wg.Go(func() { r.run(all, load) })
 	}
+	measured := make(chan struct{})
+	go func() {
+		defer close(measured)
+		<-load.Done()
+		c, took := p.counts(), time.Since(p.start).Seconds()
+		p.timing.sent = float64(c.sent) / took
+		p.timing.answered = float64(c.accepted+c.duplicates+c.conflicts) / took
+	}()
 	disturbed := make(chan error, 1)
 	go func() { disturbed <- p.disturb(ctx, all) }()
 	err := <-disturbed
@@ -261,11 +273,13 @@ func (p *rehearsal) load(ctx context.Context) error {
 	}
 	if err == nil {
 		<-load.Done()
+		p.sender.patient.Store(true)
 		p.show.happens("the load ends: robots finish their tasks, the destinations are well")
 	}
 	wg.Wait()
 	p.wg.Wait()
-	p.timing.planned, p.timing.wanted = p.cfg.Duration, p.cfg.Rate
+	p.timing.wanted = p.cfg.Rate
+	<-measured
 	for _, r := range p.robots {
 		p.timing.behind = max(p.timing.behind, time.Duration(r.behind.Load()))
 	}
@@ -321,6 +335,7 @@ func (p *rehearsal) sicken(ctx context.Context, d disturbance) {
 	if err = errors.Join(err, s.set(context.WithoutCancel(ctx), "")); err != nil {
 		p.fail(err)
 	}
+	p.show.happens(fmt.Sprintf("%-8s is well again", d.of))
 }
 
 // kill ends the server by SIGKILL and starts it again, maybe with its clock hours ahead.

@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -192,6 +194,40 @@ func TestAServerThatDoesNotStartIsToldWithItsReason(t *testing.T) {
 				t.Errorf("left behind: %v", left)
 			}
 		})
+	}
+}
+
+func TestAServerThatEndsByItselfIsToldAndWhatItLeavesIsKept(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	_, err := Run(t.Context(), Config{Robots: 1, Duration: 2 * time.Second, Seed: 4, Rate: 5,
+		Program: build(t), Out: &bytes.Buffer{}, Tamper: func(*model.Evidence) {
+			all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+			if err != nil {
+				t.Error(err)
+			}
+			for _, file := range all {
+				b, err := os.ReadFile(file)
+				if err != nil || !bytes.Contains(b, []byte("\x00serve\x00--config\x00"+dir)) {
+					continue
+				}
+				pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+				if err != nil {
+					t.Error(err)
+				}
+				if err := syscall.Kill(pid, syscall.SIGABRT); err != nil {
+					t.Error(err)
+				}
+				for syscall.Kill(pid, 0) == nil && pause(t.Context(), time.Millisecond) {
+					continue
+				}
+			}
+		}})
+	left := folders(t)
+	if err == nil || len(left) != 1 || !strings.Contains(err.Error(),
+		"the server ended by itself: ") || !strings.HasSuffix(err.Error(),
+		"(seed 4; the server's log and its store are kept in "+left[0]+")") {
+		t.Errorf("kept %v, error %v", left, err)
 	}
 }
 

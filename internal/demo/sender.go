@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 const (
 	// answerLimit is how long a controller waits for an answer before it sends again.
 	answerLimit = time.Second
+	// patientLimit is that after the load, when nothing goes wrong any more.
+	patientLimit = 15 * time.Second
 	// resendAfter and resendMost bound the wait before a callback is sent again.
 	resendAfter = 40 * time.Millisecond
 	resendMost  = 400 * time.Millisecond
@@ -38,11 +41,13 @@ type sender struct {
 	start  time.Time
 	// fail is called with an answer that must not be.
 	fail func(error)
+	// patient is set after the load.
+	patient atomic.Bool
 }
 
 func newSender(addr string, book *ledger, start time.Time, fail func(error)) *sender {
 	return &sender{url: "http://" + addr + "/in/rcs", book: book, start: start, fail: fail,
-		client: &http.Client{Timeout: answerLimit, Transport: &http.Transport{
+		client: &http.Client{Transport: &http.Transport{
 			MaxIdleConnsPerHost: maxConns, MaxConnsPerHost: maxConns}}}
 }
 
@@ -118,6 +123,12 @@ func (s *sender) do(ctx context.Context, c *model.Callback, h how) (status int, 
 	if err != nil {
 		return 0, err
 	}
+	limit := answerLimit
+	if s.patient.Load() {
+		limit = patientLimit
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	ctx, cut := context.WithCancelCause(ctx)
 	defer cut(nil)
 	if h.cut {

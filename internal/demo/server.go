@@ -39,6 +39,8 @@ type server struct {
 	client  *admin
 	keeper  *janitor
 
+	// served says that it was ready once.
+	served atomic.Bool
 	// shift is how far its clock is ahead, in nanoseconds.
 	shift atomic.Int64
 
@@ -105,6 +107,7 @@ func (s *server) start(ctx context.Context) error {
 		switch {
 		case s.client.ready(ctx):
 			s.become(up)
+			s.served.Store(true)
 			return nil
 		case proc.Ended():
 			return fmt.Errorf("start server: it ended by itself: %v\n%s", proc.State(), s.tail())

@@ -79,7 +79,8 @@ func Judge(e *Evidence) *Report {
 	c.owners()
 	c.Faults = append(c.Faults, c.after...)
 	for i := range c.Faults {
-		if task := c.Faults[i].Task; task != "" && c.traces[task] == nil {
+		task := c.Faults[i].Task
+		if task != "" && c.traces[task] == nil && len(c.traces) < maxTraces {
 			c.traces[task] = c.trace(task)
 		}
 	}

@@ -7,8 +7,11 @@ import (
 	"time"
 )
 
-// maxTrace bounds the lines of a trace.
-const maxTrace = 60
+// maxTrace bounds the lines of a trace, maxTraces the number of traces.
+const (
+	maxTrace  = 60
+	maxTraces = 200
+)
 
 // WhyLate is the reason of a send that repeats a callback after hours, by the server's clock.
 const WhyLate = "hours late"
