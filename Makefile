@@ -8,9 +8,12 @@ RACE  ?= 1
 PACKAGES ?= ./...
 # FUZZTIME is how long each fuzz test runs under `make fuzz`.
 FUZZTIME ?= 10s
-# KILLS and CUTS are how often `make torture` kills the process and cuts the power.
-KILLS ?= 200
-CUTS  ?= 1000
+# KILLS and CUTS are how often `make torture` kills the process and cuts the power; WRITE is how long
+# it has 50 writers write at once, PENDING how many effects it has wait for a dead destination.
+KILLS   ?= 200
+CUTS    ?= 1000
+WRITE   ?= 90s
+PENDING ?= 100000
 
 export GO RACE PACKAGES FUZZTIME
 
@@ -22,7 +25,8 @@ help: ## print this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo '  RACE=0 PACKAGES=./queue/... FUZZTIME=10s KILLS=200 CUTS=1000 can be set on the command line'
+	@echo '  RACE=0 PACKAGES=./queue/... FUZZTIME=10s KILLS=200 CUTS=1000 WRITE=90s PENDING=100000'
+	@echo '  can be set on the command line'
 
 build: ## build the program: bin/once
 	$(GO) build -trimpath -ldflags '-s -w' -o bin/once ./cmd/once
@@ -38,10 +42,12 @@ lint: ## check formatting, vet, staticcheck, import rules and style, without the
 fuzz: ## run each fuzz test for FUZZTIME
 	@scripts/fuzz.sh
 
-torture: ## kill the process KILLS times and cut the power CUTS times, under load
+torture: ## kill the process and cut the power, over and over, under load
 	@scripts/needs.sh
 	ONCE_TORTURE_KILLS=$(KILLS) $(GO) test -count=1 -timeout=12h -v ./internal/torture/...
 	ONCE_POWERCUTS=$(CUTS) $(GO) test -count=1 -timeout=12h -v -run '(?i)power' ./oncesqlite
+	ONCE_WRITE_FOR=$(WRITE) $(GO) test -count=1 -timeout=12h -v -run 'L01' ./oncesqlite
+	ONCE_PENDING=$(PENDING) $(GO) test -count=1 -timeout=12h -v -run 'I26' ./internal/server
 
 bench: ## measure intake and end to end against peers, printed as a table
 	cd bench && $(GO) run .

@@ -22,7 +22,7 @@ type tally struct {
 }
 
 // attempt pauses, now and then for longer than its lease and deaf to its context, as a process does
-// that was stopped.
+// that was stopped. The pauses are real time, as the leases of the store are.
 func (y *tally) attempt(t *testing.T) func(context.Context, queue.Row) queue.Settlement {
 	return func(ctx context.Context, r queue.Row) queue.Settlement {
 		y.mu.Lock()
@@ -61,13 +61,20 @@ func (f frozen) Renew(_ context.Context, grants []queue.Grant, _ time.Duration) 
 	return errs
 }
 
+// The case is of two processes, of which SIGSTOP stops one now and then for longer than its lease.
+// One process alone has a file of SQLite, so two dispatchers in one process stand for them: they
+// share nothing but the store, can't renew their leases, and pause in their tries.
 func TestD06_TwoDispatchersSettleEachRowOnce(t *testing.T) {
 	s := openAt(t, Config{Path: filepath.Join(t.TempDir(), "once.db")})
-	const rows = 150
+	const rows = 1000
+	var as []queue.Arrival
 	for i := range rows {
 		a := callback(fmt.Sprint(i))
-		a.OrderKey = []string{"", "", "", "A", "B"}[i%5]
-		mustAppend(t, s, a)
+		a.OrderKey = map[int]string{3: "A", 7: "B"}[i%20]
+		if as = append(as, a); len(as) == 100 {
+			mustAppend(t, s, as...)
+			as = nil
+		}
 	}
 	y := &tally{owned: map[queue.Grant]bool{}, done: map[string]int{}}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -65,12 +65,12 @@ func rowOf(t *testing.T, s *Store, k queue.Kind, id once.Identity) queue.Row {
 // until polls a condition.
 func until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !cond() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 20s", what)
+			t.Fatalf("%s: not within a minute", what)
 		}
 		<-tick.C
 	}

@@ -231,6 +231,10 @@ func (p *process) callbacks(query string) []callback {
 func (p *process) awaitDone(n int) {
 	p.t.Helper()
 	testserver.Until(p.t, patience, "the callbacks are done", func() bool {
+		var page struct{ Items []callback }
+		if p.get("/api/v1/callbacks?limit=1&state=pending", &page); len(page.Items) > 0 {
+			return false // all of them are a long list
+		}
 		list := p.callbacks("")
 		for _, c := range list {
 			if c.State != "done" {

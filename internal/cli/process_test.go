@@ -50,13 +50,25 @@ func TestD14_SIGTERMAnswersWhatRunsSettlesWhatIsInHandAndKeepsTheRest(t *testing
 	dir, sink := t.TempDir(), testserver.NewHTTPSink(t)
 	release := make(chan struct{})
 	proxy := slowService(t, sink.URL(), release)
-	write(t, dir, "once.yaml", handedTo(proxy))
+	// Half of the rest waits behind the one in hand, the other half for the limit of tries at once.
+	write(t, dir, "once.yaml", strings.Replace(handedTo(proxy), "timeout: 20s",
+		"timeout: 20s, concurrency: 1", 1))
 	p := serve(t, dir, "--config", "once.yaml")
-	const rest = 50
+	const rest, senders = 500, 10
 	p.mustPost("pay", payment("in-hand", "A"))
-	for i := range rest {
-		p.mustPost("pay", payment("p"+strconv.Itoa(i), "A"))
+	var wg sync.WaitGroup
+	for sender := range senders {
+		wg.Go(func() {
+			for i := sender; i < rest; i += senders {
+				account := []string{"A", "own" + strconv.Itoa(i)}[i%2]
+				status := p.post("pay", payment("p"+strconv.Itoa(i), account))
+				if status != http.StatusOK {
+					t.Errorf("payment %d: status %d", i, status)
+				}
+			}
+		})
 	}
+	wg.Wait()
 	running := p.half(t, "/in/pay", payment("half", "B"))
 	testserver.Until(t, patience, "one is in hand", func() bool {
 		return len(p.callbacks("state=running")) == 1
@@ -78,10 +90,45 @@ func TestD14_SIGTERMAnswersWhatRunsSettlesWhatIsInHandAndKeepsTheRest(t *testing
 
 	p = serve(t, dir, "--config", "once.yaml")
 	p.awaitDone(rest + 2)
+	delivered := keys(sink)
 	for _, c := range p.callbacks("") {
-		if c.Attempt != 1 || keys(sink)[c.ID] != 1 {
+		if c.Attempt != 1 || delivered[c.ID] != 1 {
 			t.Errorf("%v: %d attempts, delivered %d times, want 1", c.Key, c.Attempt,
-				keys(sink)[c.ID])
+				delivered[c.ID])
+		}
+	}
+}
+
+func TestATryThatOutlivesTheDrainIsEndedAndTakenUpAgainUnderItsKey(t *testing.T) {
+	t.Parallel()
+	dir, sink := t.TempDir(), testserver.NewHTTPSink(t)
+	sink.Otherwise(testserver.Answer{Hang: true})
+	// The try itself may take far longer than the test is patient.
+	write(t, dir, "once.yaml", strings.NewReplacer("drain: 20s", "drain: 300ms",
+		"timeout: 20s", "timeout: 1h").Replace(handedTo(sink.URL())))
+	p := serve(t, dir, "--config", "once.yaml")
+	p.mustPost("pay", payment("1", "A"))
+	p.mustPost("pay", payment("2", "A"))
+	sink.Await(t, 1, patience)
+	p.signal(syscall.SIGTERM)
+	if status := p.status(); status != 0 {
+		t.Errorf("status %d, want 0", status)
+	}
+	for _, line := range []string{"msg=draining limit=300ms", "msg=ended"} {
+		if !strings.Contains(p.err.String(), line) {
+			t.Errorf("the log has no %s", line)
+		}
+	}
+	if strings.Contains(p.err.String(), "level=ERROR") {
+		t.Error("the try was left behind, not ended")
+	}
+	sink.Otherwise(testserver.Answer{})
+	p = serve(t, dir, "--config", "once.yaml")
+	p.awaitDone(2)
+	for _, c := range p.callbacks("") {
+		want := map[string]int{"1": 2, "2": 1}[c.Key[0]]
+		if n := keys(sink)[c.ID]; c.Attempt != want || n != want {
+			t.Errorf("%v: %d attempts, delivered %d times, want %d", c.Key, c.Attempt, n, want)
 		}
 	}
 }

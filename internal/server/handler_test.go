@@ -38,54 +38,6 @@ func payment(id, account string) string {
 	return fmt.Sprintf(`{"id":%q,"account":%q}`, id, account)
 }
 
-func TestASlowHandlerDelaysNeitherOtherKeysNorAnswers(t *testing.T) {
-	t.Parallel()
-	begun, release := make(chan struct{}), make(chan struct{})
-	s := serve(t, t.TempDir(), payments(", timeout: 30s"), handles(inbox.WorkFunc(
-		func(ctx context.Context, c inbox.Callback) (any, error) {
-			if c.Key[0] != "slow" {
-				return nil, nil
-			}
-			close(begun)
-			select {
-			case <-release:
-				return nil, nil
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		})))
-	s.post(200, "pay", payment("slow", "A"))
-	<-begun
-	s.post(200, "pay", payment("behind", "A"))
-	const others, senders = 1000, 20
-	var wg sync.WaitGroup
-	for sender := range senders {
-		wg.Go(func() {
-			for i := sender; i < others; i += senders {
-				a, err := s.send(http.MethodPost, s.url+"/in/pay",
-					payment("p"+strconv.Itoa(i), "key"+strconv.Itoa(i)),
-					"Content-Type", "application/json")
-				if err != nil || a.status != 200 {
-					t.Errorf("payment %d: %v, status %d: %s", i, err, a.status, a.body)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	testserver.Until(t, patience, "the other keys are done", func() bool {
-		return s.metric(`once_callbacks{source="pay",state="done"}`) == strconv.Itoa(others)
-	})
-	if c := s.callback("key=slow"); c.State != "running" {
-		t.Errorf("the slow one is %s", c.State)
-	}
-	if c := s.callback("key=behind"); c.State != "pending" || c.Attempt != 0 {
-		t.Errorf("the one behind it is %s with %d attempts", c.State, c.Attempt)
-	}
-	close(release)
-	s.awaitCallback("key=slow", "done")
-	s.awaitCallback("key=behind", "done")
-}
-
 func TestAPanicInOneCommitLeavesItsNeighboursDoneAndNothingOfItself(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
