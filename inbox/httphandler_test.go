@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oncekit/once/inbox"
+	"github.com/oncekit/once/internal/testserver"
 	"github.com/oncekit/once/queue"
 )
 
@@ -41,14 +42,15 @@ func TestHTTPHandler_HandsTheCallbackOver(t *testing.T) {
 	}))
 	defer srv.Close()
 	r := row(2)
-	r.Event, r.TraceParent = "finish ü%", "00-parent"
+	r.Event, r.TraceParent, r.TraceState = "finish ü%", "00-parent", "a=1"
 	r.Meta = []byte(`{"method":"POST","path":"/in/rcs","query":"a=1","header":{` +
 		`"Content-Type":["application/json; charset=utf-8"],"X-Sig":["s1","s2"],` +
 		`"X-Latin":[{"base64":"6Q=="}],"Connection":["keep-alive, x-hop"],"X-Hop":["1"],` +
 		`"Keep-Alive":["1"],"Te":["x"],"Upgrade":["h2c"],"Transfer-Encoding":["chunked"],` +
 		`"Content-Length":["3"],"Host":["evil"],"Expect":["100-continue"],` +
 		`"X-Own":["theirs"],"X-Drop":["1"],"Once-Attempt":["99"],"Once-Other":["1"],` +
-		`"Idempotency-Key":["\"theirs\""],"Traceparent":["theirs"],"User-Agent":["rcs/1"]},` +
+		`"Idempotency-Key":["\"theirs\""],"Traceparent":["theirs"],"Tracestate":["theirs"],` +
+		`"User-Agent":["rcs/1"]},` +
 		`"digest":{"Authorization":["hmac:00"]}}`)
 	cfg := httpHandler(t, inbox.HTTPConfig{
 		URL: srv.URL + "/work?x=1", Drop: []string{"x-drop"},
@@ -62,6 +64,7 @@ func TestHTTPHandler_HandsTheCallbackOver(t *testing.T) {
 		"Content-Type": "application/json; charset=utf-8", "X-Sig": "s1|s2", "X-Latin": "\xe9",
 		"X-Own": "ours", "Authorization": "Bearer ours", "Once-Attempt": "2",
 		"Once-Source": "rcs", "Once-Event": "finish%20%C3%BC%25", "Traceparent": "00-parent",
+		"Tracestate":      "a=1",
 		"Idempotency-Key": `"04000000000000000000000000"`, "User-Agent": "rcs/1",
 		"Content-Length": "25", "Accept-Encoding": "gzip",
 	}
@@ -74,6 +77,21 @@ func TestHTTPHandler_HandsTheCallbackOver(t *testing.T) {
 	if len(want) != 0 || got.Method != "POST" || got.URL.String() != "/work?x=1" ||
 		body != string(row(1).Body) || !strings.HasPrefix(got.Host, "127.0.0.1") {
 		t.Errorf("missing %v; %s %s %q for %s", want, got.Method, got.URL, body, got.Host)
+	}
+}
+
+func TestHTTPHandler_HandsOnNoTracestateWithoutAValidTraceparent(t *testing.T) {
+	sink := testserver.NewHTTPSink(t)
+	r := row(1)
+	r.TraceParent = ""
+	r.Meta = []byte(`{"header":{"Traceparent":["nonsense"],"Tracestate":["theirs"]}}`)
+	cfg := httpHandler(t, inbox.HTTPConfig{URL: sink.URL()})
+	if s := inbox.Attempt(t.Context(), cfg, r); s.State != queue.Done {
+		t.Fatalf("settlement %+v", s)
+	}
+	h := sink.Requests()[0].Header
+	if h["Traceparent"] != nil || h["Tracestate"] != nil {
+		t.Errorf("handed on: %v %v", h["Traceparent"], h["Tracestate"])
 	}
 }
 

@@ -57,7 +57,8 @@ func TestHTTPSendsTheMessage(t *testing.T) {
 	})
 	m := Message{
 		ID: "0a1b2c", TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-		Fence: 12, Payload: []byte(`{"a":1}`),
+		TraceState: "rojo=00f067aa0ba902b7",
+		Fence:      12, Payload: []byte(`{"a":1}`),
 		Meta: Meta{Path: "/tasks/T%2F1?x=y", Method: "PUT", Header: map[string]string{
 			"x-kind": "b", "Authorization": "Bearer other"}},
 	}
@@ -71,7 +72,8 @@ func TestHTTPSendsTheMessage(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"Idempotency-Key": `"0a1b2c"`, "Content-Type": "application/json", "Fence": "12",
-		"Traceparent": m.TraceParent, "X-Plant": "north", "X-Kind": "b", "Content-Length": "7",
+		"Traceparent": m.TraceParent, "Tracestate": m.TraceState, "X-Plant": "north",
+		"X-Kind": "b", "Content-Length": "7",
 		"Authorization": "Bearer secret", "User-Agent": "once", "Accept-Encoding": "",
 	} {
 		if name == "Content-Length" {

@@ -343,6 +343,6 @@ func TestMQTTLeavesNothingRunning(t *testing.T) {
 			wantClass(t, sendTo(t, q, toTopic("b", "t", "x")), 0)
 		})
 		goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction(
-			"github.com/oncekit/once/internal/testserver.startProcess.func1")) // the broker
+			"github.com/oncekit/once/internal/child.start.func1")) // the broker
 	})
 }

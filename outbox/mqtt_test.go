@@ -50,14 +50,14 @@ func TestQ02_MessageCarriesItsIDAndFenceAndIsNoDuplicateOfOurs(t *testing.T) {
 	q := startMQTT(t, MQTTConfig{URL: b.URL()})
 	awaitOpen(t, q)
 	m := toTopic("0a1b", "t", `{"a":1}`)
-	m.Fence, m.TraceParent = 12, "00-1-2-01"
+	m.Fence, m.TraceParent, m.TraceState = 12, "00-1-2-01", "a=1"
 	m.Meta.Header = map[string]string{"site": "north", "Fence": "99", "idempotency-key": "no"}
 	m.Meta.Retain = true
 	if err := sendTo(t, q, m); err != nil {
 		t.Fatal(err)
 	}
 	got := s.await(t, 1)[0]
-	want := "Idempotency-Key=0a1b fence=12 traceparent=00-1-2-01 site=north"
+	want := "Idempotency-Key=0a1b fence=12 traceparent=00-1-2-01 tracestate=a=1 site=north"
 	var have []string
 	for _, u := range got.Properties.User {
 		have = append(have, u.Key+"="+u.Value)

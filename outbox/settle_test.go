@@ -123,7 +123,7 @@ func TestD10_RetriesOfRowsThatFailedTogetherAreSpread(t *testing.T) {
 func TestNewMessageReadsTheAddressing(t *testing.T) {
 	row := testRow(2)
 	row.Meta = []byte(`{"topic":"roadway/17/unlock","fence":9,"header":{"a":"b"},"retain":true}`)
-	row.Body, row.TraceParent = []byte("x"), "00-1-2-01"
+	row.Body, row.TraceParent, row.TraceState = []byte("x"), "00-1-2-01", "a=1"
 	m, err := NewMessage(row)
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestNewMessageReadsTheAddressing(t *testing.T) {
 		t.Errorf("id %q", m.ID)
 	}
 	if m.Name != "unlock" || m.Destination != "plant" || m.Attempt != 2 || m.Fence != 9 ||
-		m.TraceParent != "00-1-2-01" || string(m.Payload) != "x" ||
+		m.TraceParent != "00-1-2-01" || m.TraceState != "a=1" || string(m.Payload) != "x" ||
 		m.Meta.Topic != "roadway/17/unlock" || m.Meta.Header["a"] != "b" || !m.Meta.Retain {
 		t.Errorf("got %+v", m)
 	}

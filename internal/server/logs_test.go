@@ -137,6 +137,7 @@ destinations:
 func TestNoPayloadKeyOrSecretIsInLogsOrSpans(t *testing.T) {
 	collector, sink := testserver.NewCollector(t), testserver.NewHTTPSink(t)
 	broker := testserver.Mosquitto(t)
+	heard := subscribe(t, broker.Addr())
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL())
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=OTLP-MARK")
 	var log testserver.Text
@@ -164,6 +165,9 @@ func TestNoPayloadKeyOrSecretIsInLogsOrSpans(t *testing.T) {
 	if n := len(collector.Spans()); n < 20 {
 		t.Errorf("%d spans, want one of each way", n)
 	}
+	if list := heard.messages(); len(list) == 0 || !isTry(collector, list[0].trace) {
+		t.Errorf("messages %v, want one that continues the trace of its try", list)
+	}
 	for line := range strings.Lines(log.String()) {
 		if strings.Contains(line, "MARK") {
 			t.Errorf("a mark is in the log: %s", line)
@@ -174,6 +178,14 @@ func TestNoPayloadKeyOrSecretIsInLogsOrSpans(t *testing.T) {
 			t.Errorf("a mark is in the spans: %q", b[max(i-80, 0):min(i+20, len(b))])
 		}
 	}
+}
+
+// isTry reports whether a traceparent is that of a try of an effect to the broker.
+func isTry(c *testserver.Collector, parent string) bool {
+	return slices.ContainsFunc(c.Spans(), func(s testserver.Span) bool {
+		return s.Name == "send plant" && s.Kind == "PRODUCER" &&
+			parent == "00-"+s.Trace+"-"+s.ID+"-01"
+	})
 }
 
 // markedBroker are edits that add a broker, and effects to it: one with a topic that can't be.

@@ -58,6 +58,7 @@ type heardMessage struct {
 	topic   string
 	key     string // its user property Idempotency-Key
 	fence   string // its user property fence
+	trace   string // its user property traceparent
 	retain  bool
 	payload map[string]any
 }
@@ -95,7 +96,8 @@ func subscribe(t *testing.T, addr string) *subscriber {
 func (s *subscriber) take(p paho.PublishReceived) (bool, error) {
 	m := heardMessage{topic: p.Packet.Topic, retain: p.Packet.Retain,
 		key:   p.Packet.Properties.User.Get("Idempotency-Key"),
-		fence: p.Packet.Properties.User.Get("fence")}
+		fence: p.Packet.Properties.User.Get("fence"),
+		trace: p.Packet.Properties.User.Get("traceparent")}
 	err := json.Unmarshal(p.Packet.Payload, &m.payload)
 	s.mu.Lock()
 	defer s.mu.Unlock()

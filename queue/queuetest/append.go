@@ -48,6 +48,7 @@ func newIsAccepted(k *kit) {
 		Kind: queue.Callback, Lane: lane, OrderKey: "T1", State: queue.Pending, Source: source,
 		Event: "startFE", Flow: flow, Task: "T1", Key: []string{"REQ-1", `quo"te`, "ключ"},
 		TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		TraceState:  "rojo=00f067aa0ba902b7, congo=t61rcWkgMzE",
 		Meta:        []byte(`{"h":1}`), Body: []byte("b"), Peer: "192.0.2.7:9", Retention: hour}
 	r := k.append(a)[0]
 	if r.Outcome != queue.Accepted || r.State != queue.Pending || r.Seq < 1 || r.Revived {
@@ -58,7 +59,8 @@ func newIsAccepted(k *kit) {
 	want := queue.Row{Seq: r.Seq, Identity: a.Identity, Fingerprint: a.Fingerprint,
 		Kind: queue.Callback, Lane: got.Lane, OrderKey: "T1", State: queue.Pending, Source: source,
 		Event: "startFE", Flow: flow, Task: "T1", Key: a.Key, TraceParent: a.TraceParent,
-		Meta: a.Meta, Body: a.Body, ReceivedAt: got.ReceivedAt, LastAt: got.ReceivedAt}
+		TraceState: a.TraceState, Meta: a.Meta, Body: a.Body, ReceivedAt: got.ReceivedAt,
+		LastAt: got.ReceivedAt}
 	if !reflect.DeepEqual(got, want) {
 		k.Errorf("stored %+v\nwant   %+v", got, want)
 	}
