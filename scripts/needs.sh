@@ -42,6 +42,7 @@ missing=()
 command -v mosquitto >/dev/null || missing+=(mosquitto)
 command -v curl >/dev/null || missing+=(curl) # the documented commands are run
 command -v openssl >/dev/null || missing+=(openssl)
+command -v python3 >/dev/null || missing+=(python3) # so is the example of a service
 if [[ ${RACE:-1} == 1 ]]; then
 	can_compile || missing+=(gcc libc6-dev)
 fi
