@@ -293,13 +293,20 @@ func (t *txn) duplicate(row, worked *stored, a *queue.Arrival) (queue.Receipt, e
 	if a.NewAfter > 0 {
 		return r, t.addReceipt(row, a, queue.Duplicate)
 	}
-	s, dup := t.s, *a
-	id, fp, known, seq := a.Identity, row.Fingerprint, s.known, row.Seq
-	t.durable = append(t.durable, func() {
-		if row.State != queue.Dead && fp == dup.Fingerprint && id == row.Identity {
-			known.put(id, fp, seq)
+	s, id, fp, peer := t.s, a.Identity, a.Fingerprint, a.Peer
+	noted := s.notes.len() < maxNotes
+	if !noted { // too many wait to be written: this one doesn't
+		if err := t.addReceipt(row, a, queue.Duplicate); err != nil {
+			return r, err
 		}
-		s.notes.add(seq, t.now, dup.Peer)
+	}
+	t.durable = append(t.durable, func() {
+		if row.State != queue.Dead && fp == row.Fingerprint && id == row.Identity {
+			s.known.put(id, fp, row.Seq)
+		}
+		if noted {
+			s.notes.add(row.Seq, t.now, peer)
+		}
 	})
 	return r, nil
 }

@@ -49,6 +49,10 @@ func (s *Store) checkpoint() {
 			}
 		}
 		s.writesBack.Lock()
+		if s.flusher.hole.Load() { // what is behind it must not come into the file
+			s.writesBack.Unlock()
+			continue
+		}
 		total, back, err := c.raw.WALCheckpoint("main", sqlite3.CHECKPOINT_PASSIVE)
 		s.writesBack.Unlock()
 		if errors.Is(err, sqlite3.BUSY) { // somebody else writes it back: looked at again
@@ -93,7 +97,7 @@ func (s *Store) forceCheckpoint() {
 	if pages < s.cfg.forcePages {
 		s.forceAt = s.cfg.forcePages
 	}
-	if s.damaged || pages < s.forceAt || !s.writesBack.TryLock() {
+	if s.damaged || s.flusher.hole.Load() || pages < s.forceAt || !s.writesBack.TryLock() {
 		return
 	}
 	defer s.writesBack.Unlock()

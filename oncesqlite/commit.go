@@ -57,7 +57,7 @@ func (t *txn) callCommit(ctx context.Context, row *stored,
 type guardedTx struct {
 	tx    *sql.Conn // the one that writes: whatever runs on it is in the transaction
 	limit context.Context
-	open  []*sql.Rows
+	open  []func() // close what was read from
 	stops []context.CancelFunc
 }
 
@@ -72,10 +72,11 @@ func (g *guardedTx) within(ctx context.Context) context.Context {
 	return ctx
 }
 
-// end closes what the handler left open: the connection is the store's again.
+// end closes what the handler left open: the connection is the store's again. It does so before it
+// ends the contexts, or database/sql would close it beside whatever the store does by then.
 func (g *guardedTx) end() {
-	for _, rows := range g.open {
-		_ = rows.Close() // what it read is of no interest any more
+	for _, shut := range g.open {
+		shut()
 	}
 	for _, stop := range g.stops {
 		stop()
@@ -99,7 +100,7 @@ func (g *guardedTx) QueryContext(ctx context.Context, query string, args ...any)
 	}
 	rows, err := g.tx.QueryContext(g.within(ctx), query, args...)
 	if err == nil {
-		g.open = append(g.open, rows)
+		g.open = append(g.open, func() { _ = rows.Close() }) // nobody wants the rest
 	}
 	return rows, err
 }
@@ -110,7 +111,9 @@ func (g *guardedTx) QueryRowContext(ctx context.Context, query string, args ...a
 		query, args = "SELECT 'the transaction is the store''s' "+
 			"WHERE abs(-9223372036854775807 - 1)", nil
 	}
-	return g.tx.QueryRowContext(g.within(ctx), query, args...)
+	row := g.tx.QueryRowContext(g.within(ctx), query, args...)
+	g.open = append(g.open, func() { _ = row.Scan() }) // closes what was never scanned
+	return row
 }
 
 // endsTx reports whether a text holds a statement that begins with a word that is not a handler's

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/ncruces/go-sqlite3"
 )
 
 // A transaction is committed by the goroutine that writes and made durable by another one, so that
@@ -34,6 +32,12 @@ type flusher struct {
 	took atomic.Int64
 	// doubted are the transactions of which nobody was told because a flush failed.
 	doubted []*unflushed
+	// wal is where the last transaction was written. hole is true from a fault until what is lost
+	// of it, if anything is, was written again: it may not be on the disk, whatever a later sync
+	// says.
+	wal  *gatherFile
+	hole atomic.Bool
+	lost span
 }
 
 // unflushed is a transaction that is committed and that nobody was told of.
@@ -77,6 +81,7 @@ func (f *flusher) makeDurable(u *unflushed) error {
 	}
 	begun := time.Now()
 	if err := u.wal.syncKept(); err != nil {
+		f.hole.Store(true)
 		f.failed.Store(true)
 		return fmt.Errorf("flush: %w", err)
 	}
@@ -111,15 +116,36 @@ func (f *flusher) forgetDoubted() {
 	f.doubted = nil
 }
 
-// endDoubt makes sure after a flush that failed that nothing comes to stand on it: what the WAL
-// holds is written back, and the WAL starts anew.
+// noteLost remembers what of the WAL may not be on the disk. The connection that wrote it is
+// closed.
+func (f *flusher) noteLost() {
+	if f.wal != nil {
+		f.lost = f.lost.with(f.wal.takeUnsynced())
+	}
+}
+
+// endDoubt writes again what may not be on the disk, so that nothing comes to stand behind a hole
+// in the WAL. What nobody was told of is in the file then all the same.
 func (s *Store) endDoubt() error {
-	if !s.flusher.failed.Load() {
+	f := &s.flusher
+	if !f.hole.Load() {
 		return nil
 	}
-	if _, _, err := s.w.raw.WALCheckpoint("main", sqlite3.CHECKPOINT_RESTART); err != nil {
-		return fmt.Errorf("write back what was not flushed: %w", err)
+	if err := s.w.exec("BEGIN IMMEDIATE"); err != nil {
+		return fmt.Errorf("begin: %w", err)
 	}
-	s.flusher.failed.Store(false)
+	wal, err := walOf(s.w.raw)
+	if err == nil && wal != nil {
+		err = wal.writeAgain(f.lost)
+	}
+	if err = errors.Join(err, s.w.exec("ROLLBACK")); err != nil {
+		return fmt.Errorf("write again what was not flushed: %w", err)
+	}
+	if f.failed.Load() {
+		s.known.clear() // some may have died or been swept, untold
+	}
+	f.lost = span{}
+	f.hole.Store(false)
+	f.failed.Store(false)
 	return nil
 }

@@ -113,8 +113,8 @@ func (s *Store) closing() bool {
 	}
 }
 
-// indexSegment writes the next segment if enough rows wait for it. What a crash leaves of a segment
-// is written over: until its end is recorded nobody reads it.
+// indexSegment writes the next segment if enough rows wait for it. What a crash has left of a
+// segment is removed: until its end is recorded nobody reads it.
 func (s *Store) indexSegment(ctx context.Context) (bool, error) {
 	var segment, done, newest int64
 	err := s.read(ctx, func(c *conn) (err error) {
@@ -133,6 +133,12 @@ func (s *Store) indexSegment(ctx context.Context) (bool, error) {
 	segment = max(segment, 1)
 	last := done + s.cfg.segmentRows
 	entries, err := s.segmentEntries(ctx, done, last)
+	if err != nil {
+		return false, err
+	}
+	err = s.do(ctx, &op{run: func(t *txn) error {
+		return t.c.exec("DELETE FROM terms WHERE segment = ?", segment)
+	}})
 	if err != nil {
 		return false, err
 	}

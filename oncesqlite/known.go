@@ -84,3 +84,14 @@ func (k *known) forget(id once.Identity) {
 	delete(s.old, id)
 	s.mu.Unlock()
 }
+
+// clear forgets all rows.
+func (k *known) clear() {
+	for i := range k.shards {
+		s := &k.shards[i]
+		s.mu.Lock()
+		clear(s.now)
+		clear(s.old)
+		s.mu.Unlock()
+	}
+}

@@ -12,8 +12,8 @@ import (
 const (
 	// keptArrivals: of very many arrivals so many first and so many last ones are kept.
 	keptArrivals = 20
-	// maxNotes bounds the rows with repeats that are not written yet; past it a repeat is answered
-	// by the writer, which writes them.
+	// maxNotes bounds the rows with repeats that are not written yet, but for those of transactions
+	// that are on their way; past it the writer writes each repeat at once.
 	maxNotes = 32768
 	// notesDelay is how long a repeat may wait until it is counted in the file: what comes of its
 	// row meanwhile is written with it.
@@ -136,7 +136,11 @@ func (n *notes) putBack(taken []*note) {
 // flush writes what came in, up to limit rows.
 func (n *notes) flush(t *txn, limit int) error {
 	taken := n.take(limit)
-	t.onUndo(func() { n.putBack(taken) })
+	t.onUndo(func() {
+		if !t.inFile {
+			n.putBack(taken)
+		}
+	})
 	for _, e := range taken {
 		if err := t.writeNote(e); err != nil {
 			return err

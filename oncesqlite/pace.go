@@ -59,6 +59,12 @@ func (f *paceFile) WriteAt(b []byte, at int64) (int, error) {
 	return n, nil
 }
 
+// DeviceCharacteristics are the wrapped file's, but for writes that are atomic together: SQLite
+// would ask for methods that are not here.
+func (f *paceFile) DeviceCharacteristics() vfs.DeviceCharacteristic {
+	return f.File.DeviceCharacteristics() &^ vfs.IOCAP_BATCH_ATOMIC
+}
+
 // SharedMemory is the wrapped file's.
 func (f *paceFile) SharedMemory() vfs.SharedMemory {
 	if f, ok := f.File.(vfs.FileSharedMemory); ok {

@@ -24,6 +24,8 @@ type txn struct {
 	stepped time.Duration
 	// deltas of the kept counters, in the order in which they came.
 	deltas []delta
+	// inFile is true from its commit on. It stays in the file then, even if its flush fails.
+	inFile bool
 	// undo takes back changes in memory, last first. after runs in the goroutine that writes, once
 	// it is committed; durable in the one that flushes, once that is durable.
 	undo, after, durable []func()

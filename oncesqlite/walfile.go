@@ -1,7 +1,9 @@
 package oncesqlite
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/ncruces/go-sqlite3"
@@ -62,6 +64,23 @@ type gatherFile struct {
 	header bool // was written since the last sync
 
 	syncing sync.Mutex
+	mu      sync.Mutex
+	// unsynced is what was written and is in no sync that succeeded.
+	unsynced span
+}
+
+// span is a part of a file; the zero value is none of it.
+type span struct{ from, to int64 }
+
+// with returns the shortest span that holds both.
+func (s span) with(o span) span {
+	switch {
+	case s.from == s.to:
+		return o
+	case o.from == o.to:
+		return s
+	}
+	return span{min(s.from, o.from), max(s.to, o.to)}
 }
 
 // walHeader is the length of the header of a WAL.
@@ -83,9 +102,17 @@ func (f *gatherFile) flush() error {
 	if len(f.kept) == 0 {
 		return nil
 	}
-	_, err := f.File.WriteAt(f.kept, f.at)
+	_, err := f.write(f.kept, f.at)
 	f.kept = f.kept[:0]
 	return err
+}
+
+// write hands bytes to the file.
+func (f *gatherFile) write(b []byte, at int64) (int, error) {
+	f.mu.Lock()
+	f.unsynced = f.unsynced.with(span{at, at + int64(len(b))})
+	f.mu.Unlock()
+	return f.File.WriteAt(b, at)
 }
 
 // WriteAt keeps the write back, or hands on what it doesn't follow.
@@ -135,7 +162,43 @@ func (f *gatherFile) syncKept() error { return f.sync(vfs.SYNC_NORMAL) }
 func (f *gatherFile) sync(flags vfs.SyncFlag) error {
 	f.syncing.Lock()
 	defer f.syncing.Unlock()
-	return f.File.Sync(flags)
+	covered := f.takeUnsynced()
+	err := f.File.Sync(flags)
+	if err != nil {
+		f.mu.Lock()
+		f.unsynced = f.unsynced.with(covered)
+		f.mu.Unlock()
+	}
+	return err
+}
+
+// takeUnsynced returns what is in no sync that succeeded, and forgets it.
+func (f *gatherFile) takeUnsynced() span {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.unsynced
+	f.unsynced = span{}
+	return s
+}
+
+// writeAgain writes a part of the file a second time, and syncs it. After a sync that failed the
+// system takes what it covered for written: another sync alone would succeed and write nothing.
+func (f *gatherFile) writeAgain(s span) error {
+	b := make([]byte, maxGather)
+	for at := s.from; at < s.to; {
+		n, err := f.File.ReadAt(b[:min(int64(len(b)), s.to-at)], at)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if n == 0 { // it was cut meanwhile
+			break
+		}
+		if _, err := f.write(b[:n], at); err != nil {
+			return err
+		}
+		at += int64(n)
+	}
+	return f.syncKept()
 }
 
 // Size is the size after what was written.

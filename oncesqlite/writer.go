@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ncruces/go-sqlite3"
+
 	"github.com/oncekit/once/queue"
 )
 
@@ -173,8 +175,12 @@ func (s *Store) transact(batch []*op, extra func(*txn) error) (*unflushed, error
 	if err := s.commitTx(u); err != nil {
 		t.rewind(mark{})
 		s.damaged = true
+		if !errors.Is(err, sqlite3.FULL) { // it may be in the file
+			s.known.clear()
+		}
 		return nil, fmt.Errorf("commit: %w", err)
 	}
+	t.inFile = true
 	t.committed()
 	s.notStepped += time.Since(t.begun) - t.stepped
 	return u, nil
@@ -190,8 +196,10 @@ func (s *Store) commitTx(u *unflushed) error {
 		wal.later = true
 		defer func() { wal.later = false }()
 	}
-	s.wrote = false
-	err = s.w.exec("COMMIT")
+	s.wrote, s.flusher.wal = false, wal
+	if err = s.w.exec("COMMIT"); err != nil {
+		s.flusher.hole.Store(true) // SQLite syncs the head of the WAL itself
+	}
 	u.wal, u.wrote = wal, s.wrote
 	return err
 }
@@ -244,13 +252,14 @@ func (s *Store) mend() error {
 		return nil
 	}
 	s.flusher.pending.Wait()
-	s.flusher.forgetDoubted()
 	if s.w != nil {
 		if err := s.w.close(); err != nil {
 			s.cfg.Logger.Warn("close a damaged connection", "error", err)
 		}
 		s.w = nil
 	}
+	s.flusher.forgetDoubted()
+	s.flusher.noteLost()
 	w, err := openWriter(context.Background(), s.writerDSN(), s.initWriter)
 	if err != nil {
 		return fmt.Errorf("open again: %w", err)

@@ -111,7 +111,7 @@ func (g *Gate) End(probe bool, v Verdict, reason string, wait time.Duration) (be
 		return g.pause(reason, wait), false
 	case probe && v == Admitted:
 		return false, g.resume()
-	case probe:
+	case probe && g.paused: // unless somebody has ended it meanwhile
 		return g.pause(g.reason, wait), false
 	}
 	return false, false

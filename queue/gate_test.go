@@ -102,3 +102,22 @@ func TestAGateTellsOnceThatAPauseBeganAndEnded(t *testing.T) {
 		}
 	})
 }
+
+func TestAPauseThatWasEndedWhileItIsProbedDoesNotComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gate
+		g.End(false, Refused, "401", time.Second)
+		time.Sleep(time.Second)
+		probe, err := g.Begin()
+		if err != nil || !probe {
+			t.Fatalf("probe %v, %v", probe, err)
+		}
+		g.Resume()
+		if began, ended := g.End(probe, Unsaid, "", time.Minute); began || ended {
+			t.Errorf("began %v, ended %v", began, ended)
+		}
+		if p, paused := g.Paused(); paused {
+			t.Errorf("it is paused again: %+v", p)
+		}
+	})
+}
