@@ -204,6 +204,10 @@ func (c *machineCheck) repeats(at []string, ev *Event) {
 			c.add(below(at, "effects"), "an event without `to` that has effects needs `max` or "+
 				"`newer`: a repeat would send them again")
 		}
+		if ev.Again == AgainUnset && len(ev.Max) == 0 && leavesAndReturns(c.reach, ev) {
+			c.add(at, "the task can leave the event's states and come back to them; `newer`, "+
+				"`max` or `again` has to say what a repeat is that comes meanwhile")
+		}
 		return
 	}
 	if ev.Again == AgainUnset && (ev.staysLegal() || comesAgain(c.reach, ev.To, ev)) {

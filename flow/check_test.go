@@ -67,6 +67,10 @@ func TestCheckRefuses(t *testing.T) {
 		{"loop can't wait", change("station", func(e *Event) {
 			e.From, e.Again = append(e.From, "at_station"), AgainPark
 		}), "events.station.again", "can't wait"},
+		{"left and entered again", func(m *Machine) {
+			m.Events["updateSeq"].Max = nil
+			m.Events["again"] = &Event{From: []string{"unloaded"}, To: "running", Again: AgainPark}
+		}, "events.updateSeq", "`newer`, `max` or `again`"},
 		{"again unknown", change("station", func(e *Event) { e.Again = "maybe" }),
 			"events.station.again", "want stale or park"},
 		{"stays with effects", change("updateSeq", func(e *Event) {

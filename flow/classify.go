@@ -79,10 +79,15 @@ func (p *plan) repeat(
 		return stale, "the task has already taken " + name, nil
 	case here:
 		return applied, "", nil
-	case ev.Newer != nil || ev.Again == AgainPark:
+	case ev.Newer != nil || ev.Again == AgainPark || ev.judgedByMax():
 		return early, "the task is in state " + task.State + "; " + p.legalIn(name), nil
 	}
 	return stale, "the task has already taken " + name, nil
+}
+
+// judgedByMax reports whether `max` says what is a repeat, once the event is legal again.
+func (ev *Event) judgedByMax() bool {
+	return ev.To == "" && len(ev.Max) > 0 && ev.Again == AgainUnset
 }
 
 func (p *plan) legalIn(name string) string {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oncekit/once/internal/value"
 	"github.com/oncekit/once/queue"
@@ -336,6 +337,46 @@ func TestTroubleOfTheStoreIsAnErrorAtEachReadAndNeverADeadLetter(t *testing.T) {
 					t.Fatalf("read %d fails: %+v, %v", n, s, err)
 				}
 			}
+		})
+	}
+}
+
+// An event that leaves the state as it is comes early in its second round: it waits for the task to
+// come back. One of the first round that comes late waits too, and is stale then.
+func TestAnEventWithoutToComesEarlyInItsNextRound(t *testing.T) {
+	for judge, reason := range map[string]string{"max": "max.n: 1 is not above 2",
+		"newer": "newer: 1 is not above 1"} {
+		t.Run(judge, func(t *testing.T) {
+			seq := &Event{From: []string{"b"}}
+			if judge == "max" {
+				seq.Max = []Field{{"n", body("n")}}
+			} else {
+				seq.Newer = body("n")
+			}
+			machine := &Machine{Name: "f", Initial: "a", Final: []string{"z"}, Early: time.Hour,
+				Events: map[string]*Event{
+					"go":   {From: []string{"a"}, To: "b", Again: AgainPark},
+					"seq":  seq,
+					"back": {From: []string{"b"}, To: "a", Again: AgainPark},
+					"end":  {From: []string{"b"}, To: "z"},
+				}}
+			if got := Check([]*Machine{machine}, nil); len(got) > 0 {
+				t.Fatalf("problems %v", got)
+			}
+			m := newModel(t, []*Machine{machine}, nil)
+			n := func(i int64) map[string]any { return map[string]any{"n": i} }
+			m.post("f", "T", "go", "1", nil)
+			m.post("f", "T", "seq", "2", n(1))
+			m.post("f", "T", "back", "3", nil)
+			m.work()
+			next := m.post("f", "T", "seq", "4", n(2))
+			late := m.post("f", "T", "seq", "5", n(1))
+			m.work()
+			m.wantRow(next, queue.Parked, "seq is legal in b")
+			m.post("f", "T", "go", "6", nil)
+			m.work()
+			m.wantRow(next, queue.Done, "")
+			m.wantRow(late, queue.Stale, reason)
 		})
 	}
 }

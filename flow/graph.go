@@ -38,5 +38,18 @@ func comesAgain(reach map[string]map[string]bool, s string, ev *Event) bool {
 	return slices.ContainsFunc(ev.From, func(f string) bool { return reach[s][f] })
 }
 
+// leavesAndReturns reports whether a task can go from one of the event's states to one in which the
+// event is not legal, and from there to one in which it is.
+func leavesAndReturns(reach map[string]map[string]bool, ev *Event) bool {
+	for _, f := range ev.From {
+		for s := range reach[f] {
+			if !slices.Contains(ev.From, s) && comesAgain(reach, s, ev) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // staysLegal reports whether the event is legal again at once after it was taken.
 func (ev *Event) staysLegal() bool { return ev.To == "" || slices.Contains(ev.From, ev.To) }

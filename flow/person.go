@@ -51,6 +51,18 @@ func (e *Engine) Move(
 	return s, nil
 }
 
+// GiveUp says what follows when a task gives up everything that it owns because its flow is gone
+// from the configuration: what the kinds of resources do on release. The task itself stays as it
+// is.
+func (e *Engine) GiveUp(v queue.View, task queue.Task) (queue.Settlement, error) {
+	d := e.personDraft(v, e.plans[task.Flow], task, "give up")
+	d.vars.Task = taskVars(&task, task.Version)
+	if err := d.release(nil, true); err != nil {
+		return queue.Settlement{}, fmt.Errorf("free what task %s owns: %w", task.ID, err)
+	}
+	return d.changes(), nil
+}
+
 // ReleaseResource frees a resource because a person says so. One that is owned is freed as by its
 // owner, with the on_release effects and the wait for them; one that is being freed is free at
 // once: the person says that what it waits for has happened. It returns once.ErrNotFound for a
