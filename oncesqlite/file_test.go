@@ -237,15 +237,21 @@ func TestAPathWhereNoStoreCanBeIsToldWithWhatToDo(t *testing.T) {
 		dir: "open store " + dir + ": this is a folder; name a file in it, such as " +
 			at("once.db"),
 	} {
-		if s, err := Open(t.Context(), Config{Path: path}); err == nil {
-			t.Errorf("path %q: opened, closed with %v", path, s.Close())
-		} else if err.Error() != want {
-			t.Errorf("path %q:\n got %v\nwant %s", path, err, want)
+		for _, noCreate := range []bool{false, true} {
+			s, err := Open(t.Context(), Config{Path: path, NoCreate: noCreate})
+			if err == nil {
+				t.Errorf("path %q: opened, closed with %v", path, s.Close())
+			} else if err.Error() != want {
+				t.Errorf("path %q:\n got %v\nwant %s", path, err, want)
+			}
 		}
-	}
-	want := "read store " + dir + ": this is a folder; name a file in it, such as " + at("once.db")
-	if _, err := OpenReader(dir); err == nil || err.Error() != want {
-		t.Errorf("reader:\n got %v\nwant %s", err, want)
+		if path == "" {
+			continue
+		}
+		_, err := OpenReader(path)
+		if want := "read" + strings.TrimPrefix(want, "open"); err == nil || err.Error() != want {
+			t.Errorf("reader of %q:\n got %v\nwant %s", path, err, want)
+		}
 	}
 	if _, err := os.Stat(dir + ".lock"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a lock file was left beside the folder: %v", err)

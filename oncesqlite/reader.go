@@ -15,8 +15,12 @@ import (
 type Reader struct{ s *Store }
 
 // OpenReader opens a store to read from. It returns [once.ErrNotFound] if there is none, and an
-// error that says what to do for a file that is no store or a newer one.
+// error that says what to do for a file that is no store or a newer one, or a place where none can
+// be.
 func OpenReader(path string) (*Reader, error) {
+	if err := checkPlace(path); err != nil {
+		return nil, fmt.Errorf("read store %s: %w", path, err)
+	}
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("read store %s: %w", path, once.ErrNotFound)
 	}

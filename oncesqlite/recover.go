@@ -40,11 +40,6 @@ const (
 // inspect looks at the file before anything of it is changed. It reports whether it is empty, and
 // refuses what is not ours or can't be read.
 func (s *Store) inspect() (empty bool, err error) {
-	if s.cfg.VFS == "" {
-		if err := checkPlace(s.cfg.Path); err != nil {
-			return false, err
-		}
-	}
 	defer func() {
 		if errors.Is(err, sqlite3.NOTADB) {
 			err = errors.New("the file is not a database: it holds something else, or its " +

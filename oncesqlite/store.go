@@ -207,6 +207,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 
 func (s *Store) open(ctx context.Context) error {
 	if s.cfg.VFS == "" {
+		if err := checkPlace(s.cfg.Path); err != nil {
+			return err
+		}
 		_, err := os.Stat(s.cfg.Path)
 		missing := errors.Is(err, os.ErrNotExist)
 		if missing && s.cfg.NoCreate {

@@ -63,6 +63,9 @@ flows: {f: {task: "body.task", initial: a, final: [z], events: {go: {from: [a], 
 	}
 	write(t, dir, "once.db", "this is no store, but some text that is in its place")
 	check("with a file that is no store", old, 0, "warning: not compared with the store: ")
+	astray := filepath.Join(dir, write(t, dir, "astray.yaml", "store: sqlite:none/once.db\n"+file))
+	check("with a store in a folder that is missing", astray, 0, "warning: not compared with the "+
+		"store: read store ", "none does not exist; create it, or name another path")
 }
 
 // dangling has an effect that frees a resource and expires, on its seventh line.
