@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime/debug"
 	"time"
 
@@ -141,7 +142,7 @@ func failed(ctx context.Context, cfg HandlerConfig, row queue.Row, err error) qu
 	case cfg.Retry.Attempts > 0 && row.Attempt >= cfg.Retry.Attempts && !stopped:
 		s.State, s.DeadCause, s.Block = queue.Dead, queue.CauseTransient, cfg.Block
 	case f.kind == retryAfter && f.after > 0:
-		s.RetryIn = min(f.after, maxRetryAfter)
+		s.RetryIn = queue.Spread(min(f.after, maxRetryAfter), rand.Int64N)
 	default:
 		s.RetryIn = cfg.Retry.wait(row.Attempt)
 	}

@@ -101,8 +101,8 @@ func TestAttempt_ClassifiesFailures(t *testing.T) {
 	dead := want{state: queue.Dead, cause: queue.CausePermanent, block: true}
 	usedUp := want{state: queue.Dead, cause: queue.CauseTransient, block: true}
 	held := want{state: queue.Held, block: true}
-	minute := want{state: queue.Pending, min: time.Minute, max: time.Minute}
-	day := want{state: queue.Pending, min: 24 * time.Hour, max: 24 * time.Hour}
+	minute := want{state: queue.Pending, min: time.Minute, max: 75 * time.Second}
+	day := want{state: queue.Pending, min: 24 * time.Hour, max: 30 * time.Hour}
 	for name, c := range map[string]struct {
 		err      error
 		attempts int
@@ -139,6 +139,27 @@ func TestAttempt_ClassifiesFailures(t *testing.T) {
 				t.Errorf("settlement %+v", s)
 			}
 		})
+	}
+}
+
+func TestD10_CallbacksThatAServiceTurnedAwayTogetherAreSpread(t *testing.T) {
+	cfg := inbox.HandlerConfig{Handler: inbox.WorkFunc(
+		func(context.Context, inbox.Callback) (any, error) {
+			return nil, inbox.RetryAfter(40*time.Second, errors.New("busy"))
+		})}
+	const rows, seconds = 2000, 10
+	var perSecond [seconds + 1]int
+	for range rows {
+		late := inbox.Attempt(t.Context(), cfg, row(1)).RetryIn - 40*time.Second
+		if late < 0 || late > seconds*time.Second {
+			t.Fatalf("it waits %v longer than asked for", late)
+		}
+		perSecond[late/time.Second]++
+	}
+	for second, n := range perSecond {
+		if n >= 2*rows/seconds {
+			t.Errorf("%d of %d callbacks in second %d", n, rows, second)
+		}
 	}
 }
 

@@ -35,7 +35,8 @@ func (f *failure) Unwrap() error { return f.err }
 func Permanent(err error) error { return mark(permanent, 0, err) }
 
 // RetryAfter says that the work had no effect and should be tried again after d instead of the
-// backoff, at most 24 h. The number of tries is limited all the same. RetryAfter(d, nil) is nil.
+// backoff, at most 24 h, and up to a quarter more: what was turned away together shall not come
+// again together. The number of tries is limited all the same. RetryAfter(d, nil) is nil.
 func RetryAfter(d time.Duration, err error) error { return mark(retryAfter, d, err) }
 
 // Unknown says that nobody can know whether the work had its effect. With HoldUnknown the callback

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -189,6 +190,7 @@ func (rc *Receiver) add(s *Source) error {
 		}
 		rc.byPath[path] = src
 	}
+	maps.Copy(rc.unknown.denied, src.denied) // a wrong path does not make a secret public
 	return nil
 }
 

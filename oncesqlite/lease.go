@@ -210,12 +210,13 @@ func (t *txn) endLost(row *stored, r queue.LeaseRequest) (bool, error) {
 	if row.Lost == 0 || row.Lost < maxLost && !r.HoldLost {
 		return false, nil
 	}
-	set := queue.Settlement{State: queue.Dead, DeadCause: queue.CausePoison, Block: r.Block,
+	set := queue.Settlement{State: queue.Dead, DeadCause: queue.CausePoison,
 		Error: fmt.Sprintf("worker lost %d times in a row while it had this", row.Lost)}
 	if r.HoldLost {
-		set = queue.Settlement{State: queue.Held, Block: r.Block,
+		set = queue.Settlement{State: queue.Held,
 			Error: "worker lost; nobody can know whether the attempt had its effect"}
 	}
+	set.Block = r.Block != nil && r.Block(row.Row)
 	return true, t.giveUp(row, set)
 }
 

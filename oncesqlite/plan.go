@@ -39,22 +39,13 @@ func (s *Store) EventInUse(ctx context.Context, flow, event string) (bool, error
 // migratePart bounds the rows or tasks that one transaction of a migration changes.
 const migratePart = 500
 
-// RenameState gives the tasks in a state that is gone from the flow another one. Like all that
-// carries out a migration, it returns how many it changed, and may be called again after an error.
-func (s *Store) RenameState(ctx context.Context, flow, from, to string) (int64, error) {
-	if from == to {
-		return 0, nil
-	}
-	return s.inParts(ctx, func(t *txn) (int64, error) {
-		t.forgetTasks()
-		err := t.c.exec("UPDATE tasks SET state = ?, version = version + 1 WHERE id IN "+
-			"(SELECT id FROM tasks WHERE flow = ? AND state = ? AND gone = 0 LIMIT ?)",
-			to, flow, from, migratePart)
-		n := t.c.raw.Changes()
-		t.count(counterKey{taskCounts, flow, from}, -n)
-		t.count(counterKey{taskCounts, flow, to}, n)
-		return n, err
-	})
+// MoveTasks applies what move says of each task in a state that is gone from its flow; move has to
+// put it into another one. Like all that carries out a migration, it returns how many it changed,
+// and may be called again after an error.
+func (s *Store) MoveTasks(ctx context.Context, flow, state string,
+	move func(queue.View, queue.Task) (queue.Settlement, error)) (int64, error) {
+	return s.eachTask(ctx, "SELECT task FROM tasks WHERE flow = ? AND state = ? AND gone = 0 "+
+		"LIMIT ?", []any{flow, state}, flow, move)
 }
 
 // RenameEvent gives unfinished callbacks of an event that is gone from the flow another one.
@@ -110,17 +101,22 @@ func (s *Store) RenameDestination(ctx context.Context, from, to, lane string) (i
 // DiscardEvent gives up the unfinished callbacks of an event that is gone from the flow.
 func (s *Store) DiscardEvent(ctx context.Context, flow, event, reason string) (int64, error) {
 	return s.eachUnfinished(ctx, queue.Callback, "flow = ? AND event = ?", []any{flow, event},
-		discardFor(reason))
+		discardFor(reason, nil))
 }
 
-// DiscardDestination gives up the unfinished effects of a destination that is gone.
-func (s *Store) DiscardDestination(ctx context.Context, destination, reason string) (int64, error) {
-	return s.eachUnfinished(ctx, queue.Effect, "source = ?", []any{destination}, discardFor(reason))
+// DiscardDestination gives up the unfinished effects of a destination that is gone. then adds what
+// follows from the end of each, as Settlement.Then does.
+func (s *Store) DiscardDestination(ctx context.Context, destination, reason string,
+	then func(queue.View, queue.Row) queue.Settlement) (int64, error) {
+	return s.eachUnfinished(ctx, queue.Effect, "source = ?", []any{destination},
+		discardFor(reason, then))
 }
 
-func discardFor(reason string) func(*txn, *stored) error {
+func discardFor(reason string, then func(queue.View, queue.Row) queue.Settlement,
+) func(*txn, *stored) error {
 	return func(t *txn, row *stored) error {
-		return t.giveUp(row, queue.Settlement{State: queue.Discarded, Error: reason})
+		set := queue.Settlement{State: queue.Discarded, Error: reason, Then: then}
+		return t.giveUp(row, set)
 	}
 }
 

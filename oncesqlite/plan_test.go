@@ -88,10 +88,20 @@ func TestRenamedStatesAreCounted(t *testing.T) {
 		change(queue.TaskChange{Task: queue.Task{ID: fmt.Sprint(i), State: state,
 			Retention: time.Hour}, Event: "start"})
 	}
-	for _, to := range []string{"moving", "driving"} {
-		if _, err := s.RenameState(t.Context(), "transport", "moving", to); err != nil {
-			t.Fatal(err)
-		}
+	move := func(_ queue.View, task queue.Task) (queue.Settlement, error) {
+		from := task.State
+		task.State, task.Retention = "driving", time.Hour
+		change := queue.TaskChange{Task: task, From: from, Event: "move"}
+		return queue.Settlement{Tasks: []queue.TaskChange{change}}, nil
+	}
+	if n, err := s.MoveTasks(t.Context(), "transport", "moving", move); n != 600 || err != nil {
+		t.Fatalf("%d moved, %v", n, err)
+	}
+	stay := func(queue.View, queue.Task) (queue.Settlement, error) {
+		return queue.Settlement{}, nil
+	}
+	if _, err := s.MoveTasks(t.Context(), "transport", "driving", stay); err == nil {
+		t.Error("a move that moves nothing goes on for ever")
 	}
 	counts, err := s.Counts(t.Context())
 	if err != nil {
@@ -158,7 +168,7 @@ func TestWhatIsGoneFromTheConfigurationIsDiscarded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.DiscardDestination(t.Context(), "plc", "taken away"); err != nil {
+	if _, err := s.DiscardDestination(t.Context(), "plc", "taken away", nil); err != nil {
 		t.Fatal(err)
 	}
 	a := rowOf(t, s, queue.Callback, identityOf("a"))

@@ -11,7 +11,8 @@ import (
 // the others stays until the end of its retention. It returns how many it gave up, and may be
 // called again after an error.
 func (s *Store) DiscardSource(ctx context.Context, source, reason string) (int64, error) {
-	n, err := s.eachUnfinished(ctx, queue.Callback, "source = ?", []any{source}, discardFor(reason))
+	n, err := s.eachUnfinished(ctx, queue.Callback, "source = ?", []any{source},
+		discardFor(reason, nil))
 	if err != nil {
 		return n, fmt.Errorf("discard callbacks of source %s: %w", source, err)
 	}

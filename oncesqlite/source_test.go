@@ -100,7 +100,7 @@ func TestTheCallbacksOfAMovedSourceAreWorkedByTheOther(t *testing.T) {
 func TestACallbackWhosePlaceNobodyKnowsIsADeadLetterAndTheOthersGoOn(t *testing.T) {
 	s := openAt(t, Config{Path: filepath.Join(t.TempDir(), "once.db")})
 	mustAppend(t, s, callback("no task"), callback("good"))
-	n, err := s.RerouteSource(t.Context(), "robots", testLane,
+	n, err := s.RerouteSource(t.Context(), "robots", testLane, "",
 		func(r queue.Row) (queue.Arrival, error) {
 			if string(r.Body) == "no task" {
 				return queue.Arrival{}, errors.New("task: body.task: no such field")
@@ -140,7 +140,8 @@ func TestADiscardedSourceKeepsWhatIsRemembered(t *testing.T) {
 func TestACallbackWithoutAPlaceInTheNewTargetIsUnrouted(t *testing.T) {
 	s := openAt(t, Config{Path: filepath.Join(t.TempDir(), "once.db")})
 	mustAppend(t, s, callback("strange"), callback("good"))
-	if n, err := s.RerouteSource(t.Context(), "robots", testLane, toLine); n != 2 || err != nil {
+	n, err := s.RerouteSource(t.Context(), "robots", testLane, "", toLine)
+	if n != 2 || err != nil {
 		t.Fatalf("%d moved, %v", n, err)
 	}
 	row := rowOf(t, s, queue.Callback, identityOf("strange"))

@@ -202,6 +202,7 @@ func (t *txn) settleStepAlone(row *stored, r queue.StepRequest) (queue.Settlemen
 	var panicked *panicError
 	if errors.As(err, &panicked) {
 		set.State, set.DeadCause = queue.Dead, queue.CausePoison
+		set.Block = r.Block != nil && r.Block(row.Row)
 	}
 	if row, err = t.rowBy(bySeq, row.Seq); err != nil { // the savepoint undid what row says
 		return set, err
@@ -299,7 +300,7 @@ func (t *txn) stepOverdue(r queue.StepRequest, out *queue.Stepped) error {
 // process one of these rows may have been the cause.
 func (s *Store) stepSingly(ctx context.Context, r queue.StepRequest) (queue.Stepped, error) {
 	got, err := s.Lease(ctx, queue.LeaseRequest{Lane: r.Lane, Max: 1, For: singleLease,
-		MaxLost: r.MaxLost})
+		MaxLost: r.MaxLost, Block: r.Block})
 	if err != nil {
 		return queue.Stepped{}, err
 	}

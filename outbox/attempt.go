@@ -17,7 +17,7 @@ import (
 // destination is away or paused, or that was not begun when ctx ended, is given back uncounted. A
 // sender that panics is logged, and its try counts as unknown. Safe for concurrent use.
 func Attempt(ctx context.Context, d *Destination, row queue.Row) queue.Settlement {
-	if s, ok := expired(row, time.Now()); ok {
+	if s, ok := expired(row); ok {
 		return s
 	}
 	if ctx.Err() != nil {

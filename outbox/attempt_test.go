@@ -36,11 +36,12 @@ func TestAttemptDoesNotSendWhatHasExpired(t *testing.T) {
 	s := always(nil)
 	d := &Destination{Sender: s}
 	row := testRow(1)
-	row.ExpiresAt = time.Now().Add(-time.Second)
+	row.StartedAt = time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC) // the store's clock is not ours
+	row.ExpiresAt = row.StartedAt
 	if got := Attempt(t.Context(), d, row); got.State != queue.Expired || s.sent != 0 {
 		t.Errorf("state %q after %d sends", got.State, s.sent)
 	}
-	row.ExpiresAt = time.Now().Add(time.Hour)
+	row.ExpiresAt = row.StartedAt.Add(time.Microsecond)
 	if got := Attempt(t.Context(), d, row); got.State != queue.Done {
 		t.Errorf("state %q", got.State)
 	}

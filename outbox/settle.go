@@ -43,13 +43,6 @@ func (r Retry) cap() time.Duration {
 	return defaultRetryCap
 }
 
-// after is the wait that a destination asked for: never shorter (but for the cap), and up to a
-// quarter longer, since it asked all rows for the same.
-func (r Retry) after(asked time.Duration, rnd Rand) time.Duration {
-	asked = min(asked, r.cap())
-	return asked + time.Duration(rnd(int64(asked)/4+1))
-}
-
 // Settle says what has to become of a row after its Send returned err: done, another try, held,
 // or a dead letter. It is a pure function of its arguments; it doesn't pause the destination.
 func Settle(d *Destination, row queue.Row, err error, rnd Rand) queue.Settlement {
@@ -74,7 +67,7 @@ func Settle(d *Destination, row queue.Row, err error, rnd Rand) queue.Settlement
 		s.State = queue.Pending
 		s.RetryIn = d.Retry.Backoff(row.Attempt, rnd)
 		if asked > 0 {
-			s.RetryIn = d.Retry.after(asked, rnd)
+			s.RetryIn = queue.Spread(min(asked, d.Retry.cap()), rnd)
 		}
 	}
 	return s
@@ -101,9 +94,10 @@ func notTried(row queue.Row, reason error) queue.Settlement {
 	}
 }
 
-// expired reports whether the row must not be sent any more, and what becomes of it then.
-func expired(row queue.Row, now time.Time) (queue.Settlement, bool) {
-	if row.ExpiresAt.IsZero() || now.Before(row.ExpiresAt) {
+// expired reports whether the row must not be sent any more, and what becomes of it then. The time
+// is that of its lease, by the store's clock.
+func expired(row queue.Row) (queue.Settlement, bool) {
+	if row.ExpiresAt.IsZero() || row.StartedAt.Before(row.ExpiresAt) {
 		return queue.Settlement{}, false
 	}
 	late := "not sent before " + row.ExpiresAt.UTC().Format(time.RFC3339)

@@ -41,3 +41,9 @@ func (b Backoff) Bound(n int) time.Duration {
 func (b Backoff) Jitter(n int) time.Duration {
 	return rand.N(b.Bound(n)) + 1
 }
+
+// Spread lengthens a wait that the other side asked for by up to a quarter: it asked for the same
+// of all that it turned away. rnd returns a number in [0, n), as math/rand/v2.Int64N does.
+func Spread(asked time.Duration, rnd func(n int64) int64) time.Duration {
+	return asked + time.Duration(rnd(int64(asked)/4+1))
+}

@@ -28,7 +28,7 @@ type Worker struct {
 	Concurrency int
 	// Lease is renewed at a third while the attempt runs. Default 30s.
 	Lease time.Duration
-	// MaxLost, HoldLost and Block as in LeaseRequest.
+	// MaxLost, HoldLost and Block as in LeaseRequest; Block is the same for all rows.
 	MaxLost  int
 	HoldLost bool
 	Block    bool

@@ -90,7 +90,7 @@ func (l *lane) take(ctx, hard context.Context, tries *sync.WaitGroup) {
 		}
 		asked := time.Now()
 		got, err := l.d.store.Lease(ctx, LeaseRequest{Lane: l.w.Lane, Max: min(free, leaseBatch),
-			For: l.w.Lease, MaxLost: l.w.MaxLost, HoldLost: l.w.HoldLost, Block: l.w.Block,
+			For: l.w.Lease, MaxLost: l.w.MaxLost, HoldLost: l.w.HoldLost, Block: l.block,
 			Fresh: probing > 0 && l.onlyFresh()})
 		if err != nil {
 			if ctx.Err() != nil {
@@ -115,6 +115,9 @@ func (l *lane) take(ctx, hard context.Context, tries *sync.WaitGroup) {
 		}
 	}
 }
+
+// block is one answer for the whole lane.
+func (l *lane) block(Row) bool { return l.w.Block }
 
 // wait waits for a bell, a try that ended, a changed gate, or a time.
 func (l *lane) wait(ctx context.Context, bell <-chan struct{}, d time.Duration) {

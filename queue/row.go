@@ -16,7 +16,7 @@ type Row struct {
 	// Fingerprint of the first arrival's content. Zero for effects.
 	Fingerprint once.Fingerprint
 	Kind        Kind
-	// Lane names who works the row: "flow", "handler/NAME", "http/SOURCE", or EffectLane's.
+	// Lane names who works the row: "flow", "source/NAME", or EffectLane's.
 	Lane string
 	// OrderKey: rows of one lane with equal order keys are worked one at a time, in the order of
 	// Seq. Empty: no order.

@@ -48,9 +48,9 @@ type LeaseRequest struct {
 	// HoldLost puts a row whose worker was lost into Held instead of trying it again
 	// (on_unknown: hold).
 	HoldLost bool
-	// Block keeps later rows of the order key waiting behind a row that Lease itself makes dead
-	// or held (on_dead: block).
-	Block bool
+	// Block reports whether later rows of its order key wait behind a row that Lease itself makes
+	// dead or held (on_dead: block). Nil: none do.
+	Block func(Row) bool
 	// Fresh passes over due rows that failed before, so that however many of them are due, one that
 	// was never tried is found behind them. A store may give up after a bounded look.
 	Fresh bool
@@ -103,6 +103,8 @@ type StepRequest struct {
 	Max int
 	// MaxLost as in LeaseRequest.
 	MaxLost int
+	// Block as in LeaseRequest, also for a row whose Decide panics.
+	Block func(Row) bool
 	// Decide returns what becomes of a row; its Grant is ignored, and a Commit is refused. It is
 	// pure: it reads through the view alone, changes nothing, and may be called again for the same
 	// row.

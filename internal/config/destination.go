@@ -153,7 +153,7 @@ func (r *reader) mqtt(o *object) *MQTTConfig {
 		r.add(o.get("max_packet").pos(), "max_packet is out of range; expected 128B to 256MiB")
 	}
 	c.MaxPacket = int(min(size, highestPacket))
-	const highestInFlight = 65535
+	const highestInFlight = 4096
 	c.MaxInFlight = o.whole("max_in_flight", defaultMaxInFlight, 1, highestInFlight)
 	c.KeepAlive = o.duration("keep_alive", defaultKeepAlive)
 	c.NoSubscriberDone = o.choice("no_subscriber", "retry", "retry", "done") == "done"

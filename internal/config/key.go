@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/oncekit/once"
@@ -84,7 +85,9 @@ func messageVars(m *inbox.Message) expr.Vars {
 	}
 }
 
-// keyFunc makes a source's Key. A scope is the first part, so that it separates identities.
+// keyFunc makes a source's Key. A scope is the first part, so that it separates identities. From
+// the second alternative on its number follows, so that equal values of two alternatives are two
+// keys.
 func keyFunc(k sourceKey) func(*inbox.Message) (once.Key, error) {
 	return func(m *inbox.Message) (once.Key, error) {
 		vars := messageVars(m)
@@ -97,8 +100,12 @@ func keyFunc(k sourceKey) func(*inbox.Message) (once.Key, error) {
 			scope = []any{v}
 		}
 		var first, last error
-		for _, alternative := range k.alternatives {
-			key, err := makeKey(scope, alternative, &vars)
+		for i, alternative := range k.alternatives {
+			before := scope
+			if i > 0 {
+				before = append(slices.Clip(scope), int64(i+1))
+			}
+			key, err := makeKey(before, alternative, &vars)
 			if err == nil {
 				return key, nil
 			}
@@ -120,9 +127,10 @@ func keyFunc(k sourceKey) func(*inbox.Message) (once.Key, error) {
 	}
 }
 
-func makeKey(scope []any, parts []*expr.Program, vars *expr.Vars) (once.Key, error) {
-	values := make([]any, len(scope), len(scope)+len(parts))
-	copy(values, scope)
+// makeKey makes a key of what stands before the parts, and the parts.
+func makeKey(before []any, parts []*expr.Program, vars *expr.Vars) (once.Key, error) {
+	values := make([]any, len(before), len(before)+len(parts))
+	copy(values, before)
 	for _, p := range parts {
 		v, err := keyPart(p, vars)
 		if err != nil {
@@ -132,8 +140,8 @@ func makeKey(scope []any, parts []*expr.Program, vars *expr.Vars) (once.Key, err
 	}
 	key, err := once.KeyOf(values...)
 	var ke *once.KeyError
-	if errors.As(err, &ke) && ke.Index >= len(scope) && ke.Index < len(values) {
-		return nil, partError(parts[ke.Index-len(scope)], ke.Reason, ke.Err)
+	if errors.As(err, &ke) && ke.Index >= len(before) && ke.Index < len(values) {
+		return nil, partError(parts[ke.Index-len(before)], ke.Reason, ke.Err)
 	}
 	return key, err
 }

@@ -23,9 +23,9 @@ func TestKey_TheFirstCompleteAlternativeCounts(t *testing.T) {
 	}{
 		"first":               {`{"a":"x","n":3,"b":"y"}`, mustKey(t, "x", int64(3)), nil},
 		"number keeps type":   {`{"a":"x","n":"3"}`, mustKey(t, "x", "3"), nil},
-		"second":              {`{"n":3,"b":"y"}`, mustKey(t, "t1", "y"), nil},
-		"empty is incomplete": {`{"a":"","n":3,"b":"y"}`, mustKey(t, "t1", "y"), nil},
-		"null is incomplete":  {`{"a":null,"n":3,"b":"y"}`, mustKey(t, "t1", "y"), nil},
+		"second":              {`{"n":3,"b":"y"}`, mustKey(t, int64(2), "t1", "y"), nil},
+		"empty is incomplete": {`{"a":"","n":3,"b":"y"}`, mustKey(t, int64(2), "t1", "y"), nil},
+		"null is incomplete":  {`{"a":null,"n":3,"b":"y"}`, mustKey(t, int64(2), "t1", "y"), nil},
 		"none":                {`{"a":"x"}`, nil, once.ErrKeyIncomplete},
 		"an object is no key": {`{"a":{},"n":3,"b":"y"}`, nil, once.ErrKeyInvalid},
 	}
@@ -36,6 +36,16 @@ func TestKey_TheFirstCompleteAlternativeCounts(t *testing.T) {
 				t.Errorf("got %v, %v; want %v, %v", got, err, tt.want, tt.err)
 			}
 		})
+	}
+}
+
+func TestKey_EqualValuesOfTwoAlternativesAreTwoKeys(t *testing.T) {
+	src := strings.Replace(minimalSource, `["body.id"]`, `[["body.?reqCode"], ["body.?taskCode"]]`, 1)
+	key := mustParse(t, src+minimalFlow+minimalDestinations, Env{}).Sources[0].Key
+	first, err := key(message(t, `{"reqCode":"7"}`))
+	second, err2 := key(message(t, `{"taskCode":"7"}`))
+	if err != nil || err2 != nil || slices.Equal(first, second) {
+		t.Errorf("keys %v and %v, %v, %v", first, second, err, err2)
 	}
 }
 
@@ -112,7 +122,7 @@ func TestRoute_AHandlerTakesItsEventsInOrder(t *testing.T) {
 	src += "    order_by: \"body.?agg\"\n    events: [made, paid]\n"
 	c := mustParse(t, src, Env{})
 	s, h := c.Sources[0], c.SourceSettings[0].Handler
-	if h.Lane != "http/rcs" || h.HTTP.URL != "http://127.0.0.1:1/x" || h.Probe != 5*time.Second ||
+	if h.Lane != "source/rcs" || h.HTTP.URL != "http://127.0.0.1:1/x" || h.Probe != 5*time.Second ||
 		!h.Policy.HoldUnknown || h.Policy.Block ||
 		!slices.Equal(h.Events, []string{"made", "paid"}) {
 		t.Errorf("handler: %+v", h)
@@ -121,9 +131,9 @@ func TestRoute_AHandlerTakesItsEventsInOrder(t *testing.T) {
 		body, event string
 		want        inbox.Route
 	}{
-		{`{"agg":"A"}`, "paid", inbox.Route{Lane: "http/rcs", OrderKey: "A"}},
-		{`{}`, "paid", inbox.Route{Lane: "http/rcs"}},
-		{`{"agg":"A"}`, "else", inbox.Route{Lane: "http/rcs", Unrouted: true}},
+		{`{"agg":"A"}`, "paid", inbox.Route{Lane: "source/rcs", OrderKey: "A"}},
+		{`{}`, "paid", inbox.Route{Lane: "source/rcs"}},
+		{`{"agg":"A"}`, "else", inbox.Route{Lane: "source/rcs", Unrouted: true}},
 	} {
 		if got, err := s.Route(message(t, tt.body), tt.event); got != tt.want || err != nil {
 			t.Errorf("%s %s: %+v, %v", tt.body, tt.event, got, err)

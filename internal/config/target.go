@@ -14,7 +14,7 @@ import (
 
 // Handler says who works a source's callbacks, and how.
 type Handler struct {
-	// Lane of its rows: http/SOURCE or handler/NAME.
+	// Lane of its rows: one a source, so that each keeps its own policy, order and pace.
 	Lane string
 	// Name of a handler in Go; empty: HTTP is called.
 	Name string
@@ -144,14 +144,14 @@ func (r *reader) reference(n *node, field, what string, names []string) bool {
 func (r *reader) toHandler(kind string, to *object, order *expr.Program, events []*node,
 	s *inbox.Source, settings *SourceSettings,
 ) {
-	h := &Handler{}
+	h := &Handler{Lane: "source/" + s.Name}
 	if kind == "http" {
-		h.Lane, h.HTTP = "http/"+s.Name, r.calledURL(to)
+		h.HTTP = r.calledURL(to)
 		h.Probe = to.duration("probe", defaultProbe)
 	} else if n := to.textNode("handler", "the name of a handler"); n != nil &&
 		r.checkName(n, "handler") {
 		to.out.put("handler", nodeOut(n))
-		h.Lane, h.Name = "handler/"+n.text, n.text
+		h.Name = n.text
 	}
 	h.Policy = r.policy(to, "retry", "block")
 	var only map[string]bool

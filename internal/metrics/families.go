@@ -39,7 +39,7 @@ func Families() []Family {
 		{nameElements, "counter", []string{"source", "outcome"},
 			"Elements of messages that carry several callbacks, by what came of them."},
 		{nameAck, "histogram", []string{"source"},
-			"Time from the first byte of a message to its answer, in seconds."},
+			"Time from the end of a message's headers to its answer, in seconds."},
 		{nameCallbacks, "gauge", []string{"source", "state"},
 			"Callbacks in the store."},
 		{nameAttempts, "counter", []string{"source", "result"},

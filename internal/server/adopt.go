@@ -5,21 +5,26 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/oncekit/once/flow"
 	"github.com/oncekit/once/internal/config"
 )
 
 // plan is what is kept of a configuration, to be compared with the next one.
 type plan struct {
 	config.Plan
-	// Lanes are those of the sources that are worked by handlers.
+	// Lanes are where the callbacks of each source wait, Feeds the flows of those that a flow
+	// works.
 	Lanes map[string]string `json:"lanes,omitempty"`
+	Feeds map[string]string `json:"feeds,omitempty"`
 }
 
 func (s *Server) plan() plan {
-	p := plan{Plan: s.cfg.Plan(), Lanes: map[string]string{}}
+	p := plan{Plan: s.cfg.Plan(), Lanes: map[string]string{}, Feeds: map[string]string{}}
 	for _, src := range s.cfg.SourceSettings {
 		if src.Handler != nil {
 			p.Lanes[src.Name] = src.Handler.Lane
+		} else {
+			p.Lanes[src.Name], p.Feeds[src.Name] = flow.Lane, src.Flow
 		}
 	}
 	return p

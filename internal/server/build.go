@@ -16,11 +16,8 @@ import (
 	"github.com/oncekit/once/queue"
 )
 
-// build makes the engine, the destinations and the dispatcher.
+// build makes the destinations and the dispatcher.
 func (s *Server) build() (err error) {
-	if s.engine, err = flow.New(s.cfg.Machines, s.cfg.Kinds, s.decode, flow.Config{}); err != nil {
-		return err
-	}
 	s.metrics, err = metrics.New(metrics.Config{Counts: s.store.Counts, Open: s.isOpen,
 		Paused: s.isPaused, Version: s.opts.Version, Logger: s.log})
 	if err != nil {
@@ -51,18 +48,19 @@ func (s *Server) build() (err error) {
 
 // flowStep works the callbacks of all flows: they share resources, so they share a lane.
 func (s *Server) flowStep() queue.Stepping {
-	block := map[string]bool{}
+	blocks := map[string]bool{}
 	for _, f := range s.cfg.FlowSettings {
-		block[f.Name] = f.Block
+		blocks[f.Name] = f.Block
 	}
+	block := func(row queue.Row) bool { return blocks[row.Flow] }
 	return queue.Stepping{StepRequest: queue.StepRequest{
-		Lane: flow.Lane, Max: 256, Overdue: s.engine.Overdue, Settled: s.settled,
+		Lane: flow.Lane, Max: 256, Block: block, Overdue: s.engine.Overdue, Settled: s.settled,
 		Decide: func(v queue.View, row queue.Row) (queue.Settlement, error) {
 			if t := s.opts.Tracing; t != nil {
 				row.TraceParent, row.TraceState = t.Step(row)
 			}
 			set, err := s.engine.Decide(v, row)
-			set.Block = block[row.Flow]
+			set.Block = block(row)
 			return set, err
 		},
 	}}
@@ -126,7 +124,7 @@ func (s *Server) sender(c *config.DestinationConfig) (outbox.Sender, error) {
 	case c.MQTT != nil:
 		return s.mqtt(c.Name, c.MQTT)
 	case c.HTTP != nil:
-		return s.http(c.HTTP, c.Policy.Concurrency)
+		return s.http(c.HTTP, c.Policy)
 	}
 	return outbox.NewLog(s.opts.Effects, outbox.LogConfig{URL: c.Log.URL}), nil
 }
@@ -147,10 +145,10 @@ func (s *Server) mqtt(name string, c *config.MQTTConfig) (outbox.Sender, error) 
 	return outbox.NewMQTT(o)
 }
 
-func (s *Server) http(c *config.HTTPConfig, conns int) (outbox.Sender, error) {
+func (s *Server) http(c *config.HTTPConfig, p config.Policy) (outbox.Sender, error) {
 	o := outbox.HTTPConfig{
 		URL: c.URL, Header: c.Header, Bearer: c.Bearer, User: c.User, Password: c.Password,
-		MaxConns: conns,
+		MaxConns: p.Concurrency, MaxRetryAfter: p.Retry.Cap,
 	}
 	var err error
 	if c.TLS != nil {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 
@@ -10,57 +9,21 @@ import (
 	"github.com/oncekit/once/queue"
 )
 
-// handlerWorkers work the callbacks of sources that are not worked by a flow.
+// handlerWorkers work the callbacks of sources that are not worked by a flow, each source in a lane
+// of its own: sources that name one handler share nothing else.
 func (s *Server) handlerWorkers() ([]queue.Worker, error) {
-	var lanes []string
-	policies := map[string]map[string]inbox.HandlerConfig{} // by lane and source
-	first := map[string]inbox.HandlerConfig{}
+	var out []queue.Worker
 	for _, src := range s.cfg.SourceSettings {
-		h := src.Handler
-		if h == nil {
+		if src.Handler == nil {
 			continue
 		}
-		cfg, err := s.handlerConfig(src.Name, h)
+		cfg, err := s.handlerConfig(src.Name, src.Handler)
 		if err != nil {
 			return nil, err
 		}
-		if policies[h.Lane] == nil {
-			lanes = append(lanes, h.Lane)
-			policies[h.Lane], first[h.Lane] = map[string]inbox.HandlerConfig{}, cfg
-		}
-		policies[h.Lane][src.Name] = cfg
-	}
-	var out []queue.Worker
-	for _, lane := range lanes {
-		out = append(out, laneWorker(lane, first[lane], policies[lane]))
+		out = append(out, inbox.NewWorker(src.Handler.Lane, cfg))
 	}
 	return out, nil
-}
-
-// laneWorker works the callbacks of a lane, each by the policy of its source: sources that name one
-// handler share its lane. One whose source is gone from the file is worked by another's policy.
-func laneWorker(lane string, other inbox.HandlerConfig,
-	policies map[string]inbox.HandlerConfig,
-) queue.Worker {
-	w := inbox.NewWorker(lane, other)
-	of := func(row queue.Row) inbox.HandlerConfig {
-		if cfg, ok := policies[row.Source]; ok {
-			return cfg
-		}
-		return other
-	}
-	w.Attempt = func(ctx context.Context, row queue.Row) queue.Settlement {
-		return inbox.Attempt(ctx, of(row), row)
-	}
-	w.CommitFailed = func(row queue.Row, err error) queue.Settlement {
-		return inbox.CommitFailed(of(row), row, err)
-	}
-	for _, cfg := range policies {
-		w.Concurrency = max(w.Concurrency, cfg.Concurrency)
-		w.HoldLost = w.HoldLost || cfg.HoldUnknown
-		w.Block = w.Block || cfg.Block
-	}
-	return w
 }
 
 func (s *Server) handlerConfig(source string, h *config.Handler) (inbox.HandlerConfig, error) {

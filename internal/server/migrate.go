@@ -29,7 +29,7 @@ func (s *Server) migrate(ctx context.Context, use config.InUse) error {
 	}
 	for from, to := range s.cfg.Migrate.Destinations {
 		if to == discard {
-			n, err := s.store.DiscardDestination(ctx, from, discarded)
+			n, err := s.store.DiscardDestination(ctx, from, discarded, s.engine.Acknowledged)
 			err = s.migrated(err, n, "discarded", "effect", "of destination %s", from)
 			if err != nil {
 				return err
@@ -79,7 +79,11 @@ func (s *Server) migrateFlow(ctx context.Context, flow string, m config.FlowMigr
 	use config.InUse,
 ) error {
 	for from, to := range m.States {
-		n, err := s.store.RenameState(ctx, flow, from, to)
+		by := queue.Action{Actor: "migrate", Reason: "the flow has no state " + from + " any more"}
+		n, err := s.store.MoveTasks(ctx, flow, from,
+			func(v queue.View, t queue.Task) (queue.Settlement, error) {
+				return s.engine.Move(v, flow, t.ID, to, by)
+			})
 		err = s.migrated(err, n, "moved", "task", "of flow %s from state %s to %s", flow, from, to)
 		if err != nil {
 			return err
@@ -87,7 +91,7 @@ func (s *Server) migrateFlow(ctx context.Context, flow string, m config.FlowMigr
 	}
 	events := m.Events
 	if m.Discard {
-		n, err := s.store.DiscardFlow(ctx, flow)
+		n, err := s.store.DiscardFlow(ctx, flow, s.engine.GiveUp)
 		if err := s.migrated(err, n, "discarded", "task", "of flow %s", flow); err != nil {
 			return err
 		}

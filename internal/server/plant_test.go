@@ -114,6 +114,19 @@ func (s *subscriber) messages() []heardMessage {
 	return append([]heardMessage(nil), s.got...)
 }
 
+// awaitIDs waits for messages with n different ids and returns all messages.
+func (s *subscriber) awaitIDs(n int) []heardMessage {
+	s.t.Helper()
+	testserver.Until(s.t, patience, fmt.Sprintf("messages with %d ids were heard", n), func() bool {
+		ids := map[string]bool{}
+		for _, m := range s.messages() {
+			ids[m.key] = true
+		}
+		return len(ids) >= n
+	})
+	return s.messages()
+}
+
 // await waits for n messages and returns all.
 func (s *subscriber) await(n int) []heardMessage {
 	s.t.Helper()

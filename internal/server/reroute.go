@@ -6,29 +6,23 @@ import (
 	"slices"
 )
 
-// left are the sources whose lane nobody works any more, sorted.
-func left(old, now plan) []string {
-	worked := map[string]bool{}
-	for _, lane := range now.Lanes {
-		worked[lane] = true
-	}
+// rerouted are the sources whose callbacks wait elsewhere now than when the store was last served,
+// sorted. Those of sources that are gone went elsewhere by then, as the file says.
+func rerouted(old, now plan) []string {
 	var list []string
 	for _, source := range slices.Sorted(maps.Keys(old.Lanes)) {
-		if !worked[old.Lanes[source]] {
+		lane, there := now.Lanes[source]
+		if there && (lane != old.Lanes[source] || now.Feeds[source] != old.Feeds[source]) {
 			list = append(list, source)
 		}
 	}
 	return list
 }
 
-// reroute gives the pending callbacks of sources that have another target now to that one. Those of
-// sources that are gone went elsewhere by then, as the file says.
+// reroute gives the pending callbacks of sources that have another target now to that one.
 func (s *Server) reroute(ctx context.Context, old, now plan) error {
-	for _, source := range left(old, now) {
-		if _, there := now.Sources[source]; !there {
-			continue
-		}
-		n, err := s.store.RerouteSource(ctx, source, old.Lanes[source], s.route)
+	for _, source := range rerouted(old, now) {
+		n, err := s.store.RerouteSource(ctx, source, old.Lanes[source], old.Feeds[source], s.route)
 		if err := s.migrated(err, n, "gave", "callback", "of source %s to its new target",
 			source); err != nil {
 			return err

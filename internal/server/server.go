@@ -106,6 +106,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 		s.log.Warn("a NEW, EMPTY store was made: nothing is remembered of earlier callbacks; "+
 			"`create: false` refuses this", "store", s.cfg.Store.Path)
 	}
+	if s.engine, err = flow.New(s.cfg.Machines, s.cfg.Kinds, s.decode, flow.Config{}); err != nil {
+		return err
+	}
 	if err := s.adopt(ctx); err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ type Resource struct {
 // ListedResource is a resource and how many wait for it.
 type ListedResource struct {
 	Resource
-	Waiting int `json:"waiting" doc:"Callbacks that wait for it."`
+	Waiting int `json:"waiting" doc:"Callbacks that wait for it; 1000 stands for 1000 or more."`
 }
 
 // ResourcePage is a page of resources.

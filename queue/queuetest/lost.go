@@ -217,7 +217,7 @@ func holdLost(k *kit) {
 
 func poisonBlocks(k *kit) {
 	r := request(5)
-	r.MaxLost, r.Block = 1, true
+	r.MaxLost, r.Block = 1, func(queue.Row) bool { return true }
 	k.append(ordered("x", "K"), ordered("y", "K"), ordered("z", "L"))
 	rows := k.leaseBy(r).Rows
 	k.wantNames("first", rows, "x", "z")

@@ -19,6 +19,8 @@ func stepCases() []Case {
 			"and its neighbours are settled", run: stepFails},
 		{Name: "Step/DecisionPanics", Promise: "a row whose decision panics becomes a dead " +
 			"letter, and its neighbours are settled", run: stepPanics},
+		{Name: "Step/PoisonBlocks", Promise: "with Block a row that Step makes dead keeps the " +
+			"later rows of its key waiting", run: stepBlocks},
 		{Name: "Step/ConflictIsItsOwn", Promise: "a decision that can't be applied makes its row " +
 			"wait, and its neighbours are settled", run: stepConflict},
 		{Name: "Step/SeesWhatCameBefore", Promise: "a decision sees what the rows before it in " +
@@ -162,6 +164,29 @@ func stepPanics(k *kit) {
 	k.wantCounts()
 }
 
+func stepBlocks(k *kit) {
+	k.append(ofTask("bad", "B"), ofTask("behind", "B"), ofTask("open", "C"), ofTask("next", "C"))
+	fn := func(_ queue.View, r queue.Row) (queue.Settlement, error) {
+		if r.Key[0] == "bad" || r.Key[0] == "open" {
+			panic("nil map")
+		}
+		return queue.Settlement{State: queue.Done}, nil
+	}
+	for more := true; more; {
+		got, err := k.transactor().Step(k.ctx, queue.StepRequest{Lane: "flow", Max: 10, Decide: fn,
+			Block: func(r queue.Row) bool { return r.Key[0] == "bad" }})
+		if err != nil {
+			k.Fatal(err)
+		}
+		more = got.More
+	}
+	for name, want := range map[string]queue.State{"bad": queue.Dead, "behind": queue.Pending,
+		"open": queue.Dead, "next": queue.Done} {
+		k.wantState(name, want)
+	}
+	k.wantCounts()
+}
+
 func stepConflict(k *kit) {
 	k.append(ofTask("a", "A"), ofTask("bad", "B"), ofTask("c", "C"))
 	k.stepAll(func(_ queue.View, r queue.Row) (queue.Settlement, error) {
@@ -264,7 +289,7 @@ func stepAfterKill(k *kit) {
 }
 
 func stepPoison(k *kit) {
-	k.append(ofTask("a", "A"), ofTask("bad", "B"), ofTask("c", "C"))
+	k.append(ofTask("a", "A"), ofTask("bad", "B"), ofTask("behind", "B"), ofTask("c", "C"))
 	lives := 0
 	for ; lives < 20; lives++ {
 		var next *Harness
@@ -278,7 +303,7 @@ func stepPoison(k *kit) {
 		}
 		for more := true; more && next == nil; {
 			got, err := k.transactor().Step(k.ctx, queue.StepRequest{Lane: "flow", Max: 10,
-				MaxLost: 3, Decide: fn})
+				MaxLost: 3, Decide: fn, Block: func(queue.Row) bool { return true }})
 			if err != nil && next == nil {
 				k.Fatal(err)
 			}
@@ -293,6 +318,7 @@ func stepPoison(k *kit) {
 		k.Errorf("it took %d processes", lives)
 	}
 	k.wantState("a", queue.Done)
+	k.wantState("behind", queue.Pending)
 	k.wantState("c", queue.Done)
 	got := k.row("bad")
 	if got.State != queue.Dead || got.DeadCause != queue.CausePoison {
