@@ -10,8 +10,7 @@ import (
 // it happened, or a person gave it up. If it was the last one that a resource waited for, the
 // resource becomes free and its first waiter is woken. An effect of an earlier ownership, which a
 // person has cut short meanwhile, changes nothing. It fits queue.Settlement.Then, which has no
-// error to return: after one of the view it is empty, and the resource is being freed until a
-// person releases it.
+// error to return: after one of the view it is empty, and the store gives up the settlement.
 func (e *Engine) Acknowledged(v queue.View, row queue.Row) queue.Settlement {
 	if !row.Frees {
 		return queue.Settlement{}

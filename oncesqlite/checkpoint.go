@@ -65,7 +65,7 @@ func (s *Store) checkpoint() {
 			continue
 		}
 		if total == back {
-			s.walPages.Store(0) // the next transaction starts the WAL anew
+			s.walPages.Store(0) // unless it grew meanwhile, the next transaction starts it anew
 		}
 	}
 }
@@ -107,11 +107,11 @@ func (s *Store) forceCheckpoint() {
 	switch {
 	case err == nil:
 		s.walPages.Store(0)
-	case errors.Is(err, sqlite3.BUSY):
-		s.forceAt = pages + s.cfg.forcePages/8
-	default:
+		return
+	case !errors.Is(err, sqlite3.BUSY):
 		s.logIf("checkpoint", err)
 	}
+	s.forceAt = pages + s.cfg.forcePages/8
 }
 
 func (s *Store) logIf(what string, err error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync"
 
 	"github.com/oncekit/once/queue"
 )
@@ -53,10 +54,14 @@ func (t *txn) callCommit(ctx context.Context, row *stored,
 }
 
 // guardedTx is the transaction as a handler sees it. It can't be ended through it, and nothing that
-// runs in it outlives Commit, whatever context the handler passes.
+// runs in it outlives Commit, whatever context the handler passes, and whatever goroutines it
+// leaves behind.
 type guardedTx struct {
 	tx    *sql.Conn // the one that writes: whatever runs on it is in the transaction
 	limit context.Context
+
+	mu    sync.Mutex // held while a statement runs
+	ended bool
 	open  []func() // close what was read from
 	stops []context.CancelFunc
 }
@@ -75,6 +80,9 @@ func (g *guardedTx) within(ctx context.Context) context.Context {
 // end closes what the handler left open: the connection is the store's again. It does so before it
 // ends the contexts, or database/sql would close it beside whatever the store does by then.
 func (g *guardedTx) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ended = true
 	for _, shut := range g.open {
 		shut()
 	}
@@ -86,8 +94,10 @@ func (g *guardedTx) end() {
 // ExecContext runs a statement in the store's transaction.
 func (g *guardedTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result,
 	error) {
-	if endsTx(query) {
-		return nil, errEndsTx
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.refusal(query); err != nil {
+		return nil, err
 	}
 	return g.tx.ExecContext(g.within(ctx), query, args...)
 }
@@ -95,8 +105,10 @@ func (g *guardedTx) ExecContext(ctx context.Context, query string, args ...any) 
 // QueryContext runs a query in the store's transaction.
 func (g *guardedTx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows,
 	error) {
-	if endsTx(query) {
-		return nil, errEndsTx
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.refusal(query); err != nil {
+		return nil, err
 	}
 	rows, err := g.tx.QueryContext(g.within(ctx), query, args...)
 	if err == nil {
@@ -105,15 +117,30 @@ func (g *guardedTx) QueryContext(ctx context.Context, query string, args ...any)
 	return rows, err
 }
 
-// QueryRowContext runs a query for one row in the store's transaction.
+// QueryRowContext runs a query for one row in the store's transaction. The row is read at once: one
+// that nobody scans would be open until its context ends, and then be closed beside the store.
 func (g *guardedTx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	if endsTx(query) {
-		query, args = "SELECT 'the transaction is the store''s' "+
-			"WHERE abs(-9223372036854775807 - 1)", nil
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.refusal(query); err != nil {
+		return (&answer{err: err}).row(ctx)
 	}
-	row := g.tx.QueryRowContext(g.within(ctx), query, args...)
-	g.open = append(g.open, func() { _ = row.Scan() }) // closes what was never scanned
-	return row
+	rows, err := g.tx.QueryContext(g.within(ctx), query, args...)
+	if err != nil {
+		return (&answer{err: err}).row(ctx)
+	}
+	return firstRow(rows).row(ctx)
+}
+
+// refusal says why a statement may not run; nil: it may.
+func (g *guardedTx) refusal(query string) error {
+	if g.ended {
+		return sql.ErrTxDone
+	}
+	if endsTx(query) {
+		return errEndsTx
+	}
+	return nil
 }
 
 // endsTx reports whether a text holds a statement that begins with a word that is not a handler's

@@ -80,7 +80,7 @@ func (f *flusher) makeDurable(u *unflushed) error {
 		return nil
 	}
 	begun := time.Now()
-	if err := u.wal.syncKept(); err != nil {
+	if err := u.wal.syncLater(); err != nil {
 		f.hole.Store(true)
 		f.failed.Store(true)
 		return fmt.Errorf("flush: %w", err)

@@ -254,13 +254,12 @@ func (t *txn) indexAgain(row *stored) error {
 	if segment != 0 {
 		return t.addEntries(segment, entries)
 	}
-	s := t.s
-	t.after = append(t.after, func() { // its segment may be in the making
-		if s.changed == nil {
-			s.changed = map[int64][]entry{}
-		}
-		s.changed[row.Seq] = append(s.changed[row.Seq], entries...)
-	})
+	s, before := t.s, t.s.changed[row.Seq]
+	if s.changed == nil {
+		s.changed = map[int64][]entry{}
+	}
+	s.changed[row.Seq] = append(slices.Clip(before), entries...) // its segment may be in the making
+	t.onUndo(func() { s.changed[row.Seq] = before })
 	return nil
 }
 

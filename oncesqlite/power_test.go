@@ -159,7 +159,8 @@ func (l *powerLoad) step(ctx context.Context) {
 // cutConfig is a store on the disk that writes its WAL back and its index often.
 func cutConfig(t *testing.T, d *powercut.Disk, synchronous string) Config {
 	return Config{Path: "/once.db", VFS: d.Register(t), Readers: 1, CacheKiB: 512,
-		Synchronous: synchronous, segmentRows: 16, checkpointPages: 8}
+		Synchronous: synchronous, segmentRows: 16, checkpointPages: 8,
+		forcePages: 12}
 }
 
 // loadUntilCut opens a store on a new disk, loads it, closes it, and returns what it was told

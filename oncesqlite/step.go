@@ -79,10 +79,13 @@ func (t *txn) step(lane int64, r queue.StepRequest) (out queue.Stepped, err erro
 	if err != nil && !storeFault(err) {
 		out, err = t.stepRows(lane, r, t.settleStepAlone)
 	}
+	if err == nil {
+		err = t.stepOverdue(r, &out)
+	}
 	if err != nil {
 		return queue.Stepped{}, err
 	}
-	return out, t.stepOverdue(r, &out)
+	return out, nil
 }
 
 // stepTime is how long a Step may take while others wait that had so much time since the last one.

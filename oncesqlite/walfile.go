@@ -58,13 +58,16 @@ type gatherFile struct {
 	vfs.File
 	at   int64
 	kept []byte
-	// later leaves the syncs that SQLite asks for to syncKept. The header of the WAL is synced at
+	// later leaves the syncs that SQLite asks for to syncLater. The header of the WAL is synced at
 	// once all the same: frames of the round before must never be taken for new ones.
 	later  bool
 	header bool // was written since the last sync
 
 	syncing sync.Mutex
-	mu      sync.Mutex
+	// broken is the error of a sync that failed. The system tells it once for each open file, so
+	// every later sync returns it, whoever asks: what the failed one covered may be lost.
+	broken error
+	mu     sync.Mutex
 	// unsynced is what was written and is in no sync that succeeded.
 	unsynced span
 }
@@ -97,8 +100,8 @@ func walOf(c *sqlite3.Conn) (*gatherFile, error) {
 	return wal, nil
 }
 
-// flush hands what is kept back to the file.
-func (f *gatherFile) flush() error {
+// handOn hands what is kept back to the file.
+func (f *gatherFile) handOn() error {
 	if len(f.kept) == 0 {
 		return nil
 	}
@@ -118,7 +121,7 @@ func (f *gatherFile) write(b []byte, at int64) (int, error) {
 // WriteAt keeps the write back, or hands on what it doesn't follow.
 func (f *gatherFile) WriteAt(b []byte, at int64) (int, error) {
 	if at != f.at+int64(len(f.kept)) || len(f.kept)+len(b) > maxGather {
-		if err := f.flush(); err != nil {
+		if err := f.handOn(); err != nil {
 			return 0, err
 		}
 		f.at = at
@@ -130,7 +133,7 @@ func (f *gatherFile) WriteAt(b []byte, at int64) (int, error) {
 
 // ReadAt reads what was written, kept back or not.
 func (f *gatherFile) ReadAt(b []byte, at int64) (int, error) {
-	if err := f.flush(); err != nil {
+	if err := f.handOn(); err != nil {
 		return 0, err
 	}
 	return f.File.ReadAt(b, at)
@@ -138,15 +141,15 @@ func (f *gatherFile) ReadAt(b []byte, at int64) (int, error) {
 
 // Truncate cuts the file after what was written.
 func (f *gatherFile) Truncate(size int64) error {
-	if err := f.flush(); err != nil {
+	if err := f.handOn(); err != nil {
 		return err
 	}
 	return f.File.Truncate(size)
 }
 
-// Sync makes everything durable that was written, or leaves that to syncKept.
+// Sync makes everything durable that was written, or leaves that to syncLater.
 func (f *gatherFile) Sync(flags vfs.SyncFlag) error {
-	if err := f.flush(); err != nil {
+	if err := f.handOn(); err != nil {
 		return err
 	}
 	if f.later && !f.header {
@@ -156,20 +159,22 @@ func (f *gatherFile) Sync(flags vfs.SyncFlag) error {
 	return f.sync(flags)
 }
 
-// syncKept makes durable what Sync left. It may be called beside the other methods.
-func (f *gatherFile) syncKept() error { return f.sync(vfs.SYNC_NORMAL) }
+// syncLater makes durable what Sync left. It may be called beside the other methods.
+func (f *gatherFile) syncLater() error { return f.sync(vfs.SYNC_NORMAL) }
 
 func (f *gatherFile) sync(flags vfs.SyncFlag) error {
 	f.syncing.Lock()
 	defer f.syncing.Unlock()
+	if f.broken != nil {
+		return f.broken
+	}
 	covered := f.takeUnsynced()
-	err := f.File.Sync(flags)
-	if err != nil {
+	if f.broken = f.File.Sync(flags); f.broken != nil {
 		f.mu.Lock()
 		f.unsynced = f.unsynced.with(covered)
 		f.mu.Unlock()
 	}
-	return err
+	return f.broken
 }
 
 // takeUnsynced returns what is in no sync that succeeded, and forgets it.
@@ -198,12 +203,12 @@ func (f *gatherFile) writeAgain(s span) error {
 		}
 		at += int64(n)
 	}
-	return f.syncKept()
+	return f.syncLater()
 }
 
 // Size is the size after what was written.
 func (f *gatherFile) Size() (int64, error) {
-	if err := f.flush(); err != nil {
+	if err := f.handOn(); err != nil {
 		return 0, err
 	}
 	return f.File.Size()
@@ -211,7 +216,7 @@ func (f *gatherFile) Size() (int64, error) {
 
 // Close hands on what is kept back: SQLite does not sync what nobody relies on.
 func (f *gatherFile) Close() error {
-	err := f.flush()
+	err := f.handOn()
 	if cerr := f.File.Close(); err == nil {
 		err = cerr
 	}
