@@ -3,6 +3,7 @@ package once
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -34,6 +35,8 @@ const (
 	PartText   PartKind = 1
 	PartNumber PartKind = 2
 	PartBool   PartKind = 3
+	// partAlternative is no value of the sender's: it tells the keys of two alternatives apart.
+	partAlternative PartKind = 4
 )
 
 // decimalText is a number kept as its literal because no Go number holds it exactly.
@@ -76,12 +79,24 @@ func (p Part) Kind() PartKind { return p.kind }
 // decimal form, "true" or "false".
 func (p Part) String() string { return p.text }
 
+// Alternative returns the key as the nth of several ways, counted from 1, in which a sender may be
+// unique: equal values of two of them are two keys, and so have two identities. The first one is
+// the key itself. The number isn't shown by [Key.Strings].
+func (k Key) Alternative(n int) Key {
+	if n <= 1 {
+		return k
+	}
+	return append(slices.Clip(k), Part{partAlternative, strconv.Itoa(n)})
+}
+
 // Strings returns the key's parts as people read them. The types are lost: it is for display
 // and for search, never for identity.
 func (k Key) Strings() []string {
-	out := make([]string, len(k))
-	for i, p := range k {
-		out[i] = p.text
+	out := make([]string, 0, len(k))
+	for _, p := range k {
+		if p.kind != partAlternative {
+			out = append(out, p.text)
+		}
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -289,5 +290,39 @@ func BenchmarkIdentifyThreeParts(b *testing.B) {
 		if _, err := once.Identify(scope, key); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestAlternativesOfAKeyAreApartAndLookTheSame(t *testing.T) {
+	scope, err := once.NewScope("source", "rcs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := once.KeyOf("a", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	longer, err := once.KeyOf("a", 2, "2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[once.Identity]string{}
+	for name, k := range map[string]once.Key{"first": key.Alternative(1), "second": key.Alternative(2),
+		"third": key.Alternative(3), "another key": longer} {
+		id, err := once.Identify(scope, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other := seen[id]; other != "" {
+			t.Errorf("%s and %s have one identity", name, other)
+		}
+		seen[id] = name
+		got := k.Strings()
+		if name != "another key" && !slices.Equal(got, []string{"a", "2"}) {
+			t.Errorf("%s is shown as %q", name, got)
+		}
+	}
+	if id, err := once.Identify(scope, key); err != nil || seen[id] != "first" {
+		t.Errorf("the first alternative is not the key itself: %v", err)
 	}
 }

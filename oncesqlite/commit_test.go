@@ -81,8 +81,8 @@ func TestARowOfACommitIsWhatTheQuerySays(t *testing.T) {
 func TestAStatementThatACommitLeftBehindEndsBeforeTheStoreGoesOn(t *testing.T) {
 	s := openAt(t, Config{Path: filepath.Join(t.TempDir(), "once.db"),
 		CommitTimeout: 20 * time.Millisecond})
-	const long = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100000000) " +
-		"INSERT INTO meta SELECT 'x' || i, i FROM n"
+	const long = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n " +
+		"LIMIT 100000000) INSERT INTO meta SELECT 'x' || i, i FROM n"
 	for i := range 10 {
 		mustAppend(t, s, callback(fmt.Sprint(i)))
 		left := make(chan error, 2)
@@ -105,8 +105,9 @@ func TestAStatementThatACommitLeftBehindEndsBeforeTheStoreGoesOn(t *testing.T) {
 		if err := <-left; err == nil {
 			t.Error("the statement came to its end")
 		}
+		// It may have come before Commit returned.
 		if err := <-left; err != nil && !errors.Is(err, sql.ErrTxDone) &&
-			!errors.Is(err, sqlite3.INTERRUPT) && !errors.Is(err, context.Canceled) { // it may have come before Commit returned
+			!errors.Is(err, sqlite3.INTERRUPT) && !errors.Is(err, context.Canceled) {
 			t.Errorf("a later one: %v, want %v", err, sql.ErrTxDone)
 		}
 		mustSettle(t, s, row, queue.Settlement{State: queue.Done})

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/oncekit/once"
@@ -101,13 +100,9 @@ func keyFunc(k sourceKey) func(*inbox.Message) (once.Key, error) {
 		}
 		var first, last error
 		for i, alternative := range k.alternatives {
-			before := scope
-			if i > 0 {
-				before = append(slices.Clip(scope), int64(i+1))
-			}
-			key, err := makeKey(before, alternative, &vars)
+			key, err := makeKey(scope, alternative, &vars)
 			if err == nil {
-				return key, nil
+				return key.Alternative(i + 1), nil
 			}
 			if !errors.Is(err, once.ErrKeyIncomplete) {
 				return nil, err
@@ -127,10 +122,9 @@ func keyFunc(k sourceKey) func(*inbox.Message) (once.Key, error) {
 	}
 }
 
-// makeKey makes a key of what stands before the parts, and the parts.
-func makeKey(before []any, parts []*expr.Program, vars *expr.Vars) (once.Key, error) {
-	values := make([]any, len(before), len(before)+len(parts))
-	copy(values, before)
+func makeKey(scope []any, parts []*expr.Program, vars *expr.Vars) (once.Key, error) {
+	values := make([]any, len(scope), len(scope)+len(parts))
+	copy(values, scope)
 	for _, p := range parts {
 		v, err := keyPart(p, vars)
 		if err != nil {
@@ -140,8 +134,8 @@ func makeKey(before []any, parts []*expr.Program, vars *expr.Vars) (once.Key, er
 	}
 	key, err := once.KeyOf(values...)
 	var ke *once.KeyError
-	if errors.As(err, &ke) && ke.Index >= len(before) && ke.Index < len(values) {
-		return nil, partError(parts[ke.Index-len(before)], ke.Reason, ke.Err)
+	if errors.As(err, &ke) && ke.Index >= len(scope) && ke.Index < len(values) {
+		return nil, partError(parts[ke.Index-len(scope)], ke.Reason, ke.Err)
 	}
 	return key, err
 }

@@ -23,9 +23,9 @@ func TestKey_TheFirstCompleteAlternativeCounts(t *testing.T) {
 	}{
 		"first":               {`{"a":"x","n":3,"b":"y"}`, mustKey(t, "x", int64(3)), nil},
 		"number keeps type":   {`{"a":"x","n":"3"}`, mustKey(t, "x", "3"), nil},
-		"second":              {`{"n":3,"b":"y"}`, mustKey(t, int64(2), "t1", "y"), nil},
-		"empty is incomplete": {`{"a":"","n":3,"b":"y"}`, mustKey(t, int64(2), "t1", "y"), nil},
-		"null is incomplete":  {`{"a":null,"n":3,"b":"y"}`, mustKey(t, int64(2), "t1", "y"), nil},
+		"second":              {`{"n":3,"b":"y"}`, mustKey(t, "t1", "y").Alternative(2), nil},
+		"empty is incomplete": {`{"a":"","n":3,"b":"y"}`, mustKey(t, "t1", "y").Alternative(2), nil},
+		"null is incomplete":  {`{"a":null,"n":3,"b":"y"}`, mustKey(t, "t1", "y").Alternative(2), nil},
 		"none":                {`{"a":"x"}`, nil, once.ErrKeyIncomplete},
 		"an object is no key": {`{"a":{},"n":3,"b":"y"}`, nil, once.ErrKeyInvalid},
 	}
