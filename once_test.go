@@ -307,8 +307,8 @@ func TestAlternativesOfAKeyAreApartAndLookTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[once.Identity]string{}
-	for name, k := range map[string]once.Key{"first": key.Alternative(1), "second": key.Alternative(2),
-		"third": key.Alternative(3), "another key": longer} {
+	for name, k := range map[string]once.Key{"first": key.Alternative(1),
+		"second": key.Alternative(2), "third": key.Alternative(3), "another key": longer} {
 		id, err := once.Identify(scope, k)
 		if err != nil {
 			t.Fatal(err)
