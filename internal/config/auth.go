@@ -41,6 +41,7 @@ func (r *reader) proofs(o *object, what string) webhook.Verifier {
 		{"bearer", r.bearer}, {"basic", r.basic}, {"hmac", r.hmac},
 		{"standard_webhooks", r.standard}, {"stripe", r.stripe}, {"github", r.github},
 		{"shopify", r.shopify}, {"slack", r.slack}, {"twilio", r.twilio}, {"adyen", r.adyen},
+		{"paypal", r.paypal},
 		{"client_names", r.clientNames}, {"ips", r.ips}, {"any_of", r.anyOf},
 	} {
 		if o.get(p.field) == nil {

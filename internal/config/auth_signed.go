@@ -194,3 +194,37 @@ func (r *reader) headerField(o *object, field string) string {
 	}
 	return n.text
 }
+
+// paypal reads with which keys PayPal signs. They are no secrets.
+func (r *reader) paypal(o *object, field string) webhook.Verifier {
+	const payPalTries = 4 * 24 * time.Hour
+	p := o.object(field)
+	defer p.close(field)
+	before := len(r.all)
+	c := webhook.PayPalConfig{
+		WebhookID: p.text("webhook_id", "", "the id that PayPal gave the webhook"),
+		Tolerance: p.duration("tolerance", payPalTries),
+	}
+	nodes := p.texts("certificate", "certificates in PEM, such as \"${file:paypal.pem}\"")
+	for _, name := range []string{"webhook_id", "certificate"} {
+		if p.n != nil && !p.has(name) {
+			r.add(p.at(), "`%s` is missing; expected {webhook_id: …, certificate:"+
+				" \"${file:paypal.pem}\"}", name)
+		}
+	}
+	for _, n := range nodes {
+		if n.kind != textKind || len(r.all) > before {
+			continue
+		}
+		one := c
+		one.Certificates = []string{n.text}
+		if _, err := webhook.NewPayPal(one); err != nil {
+			r.add(n.at, "certificate: %s", err)
+		}
+		c.Certificates = append(c.Certificates, n.text)
+	}
+	if p.n == nil || len(r.all) > before {
+		return nil
+	}
+	return r.made(p.at(), field)(verifier(webhook.NewPayPal(c)))
+}

@@ -30,6 +30,7 @@ sources:
       shopify: {secret: 0123456789abcdef}
       slack: {secret: 0123456789abcdef}
       twilio: {secret: 0123456789abcdef}
+      paypal: {webhook_id: w, certificate: "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAzSnjCwcaqfg7Zzq4N9U4\npWRIC+PZ0Pbq76CMVrBJCnenPYUoGtBrlEJqDBYggqCtFQ/NqLRO5HC7A4n/z1cM\neK3Amw7Pwm8p3G90Hd8fmpGj59EdlEzhsjCcEIZzNNdHuROUiC3Agq6z//acMl7r\noRqlpzy0dB71ckmvIaMCCjnkaAqZ2UY4KG7ejuKDy76Mcdb+NOQXob/QK7LxMOos\nDjrRX2UAH4jhhbdvHVa8j84lBDfY/Tlizgcli+N5BAyTYjGzl9aeHGfWj2hIuKgH\neeAaESSfjJtqi2PdRDa+gJ102jeIIJhwBJuNNDJdXEKDSPbXna9ZRXGS1TRT3HWV\ncwIDAQAB\n-----END PUBLIC KEY-----"}
       any_of:
         - {adyen: {secret: "0000000000000000000000000000000000000000000000000000000000000000"}}
         - {standard_webhooks: {secret: MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, header_prefix: svix}}

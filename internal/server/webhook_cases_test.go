@@ -32,7 +32,7 @@ func (s *service) awaitRepeats(query string, n int64) callback {
 
 func TestI11_SlacksRetryIsTheEventIfTheFirstTryNeverCame(t *testing.T) {
 	t.Parallel()
-	s := serve(t, t.TempDir(), webhooks, handles(inbox.WorkFunc(accept)))
+	s := serve(t, t.TempDir(), webhooks(t), handles(inbox.WorkFunc(accept)))
 	// The retry first, then the event five minutes and a second later.
 	for _, name := range []string{"slack.retry", "slack"} {
 		if a := s.wire(golden(t, name)); a.status != 200 {
@@ -67,7 +67,7 @@ sources:
 
 func TestI13_AMessageOfTwilioHasARowForEachState(t *testing.T) {
 	t.Parallel()
-	s := serve(t, t.TempDir(), webhooks, handles(inbox.WorkFunc(accept)))
+	s := serve(t, t.TempDir(), webhooks(t), handles(inbox.WorkFunc(accept)))
 	for _, name := range []string{"twilio", "twilio.delivered", "twilio"} {
 		if a := s.wire(golden(t, name)); a.status != 200 {
 			t.Fatalf("%s: %d %s", name, a.status, a.body)
@@ -82,7 +82,7 @@ func TestI13_AMessageOfTwilioHasARowForEachState(t *testing.T) {
 // However often it comes: a provider that is told of an error switches the webhook off.
 func TestI18_ARepeatIsAnsweredLikeTheFirst(t *testing.T) {
 	t.Parallel()
-	s := serve(t, t.TempDir(), webhooks, handles(inbox.WorkFunc(accept)))
+	s := serve(t, t.TempDir(), webhooks(t), handles(inbox.WorkFunc(accept)))
 	for range 10 {
 		a := s.wire(golden(t, "adyen"))
 		if a.status != 200 || a.body != "[accepted]" {
@@ -96,7 +96,7 @@ func TestI18_ARepeatIsAnsweredLikeTheFirst(t *testing.T) {
 
 func TestI24_ShopifySendsAgainInParallelAndItsHeadersAreKept(t *testing.T) {
 	t.Parallel()
-	s := serve(t, t.TempDir(), webhooks, handles(inbox.WorkFunc(accept)))
+	s := serve(t, t.TempDir(), webhooks(t), handles(inbox.WorkFunc(accept)))
 	request := golden(t, "shopify")
 	var wg sync.WaitGroup
 	for range 8 {

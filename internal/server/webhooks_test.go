@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +17,9 @@ import (
 	"github.com/oncekit/once/inbox"
 )
 
-// webhooks has a source for each preset of a provider. The requests are in testdata/webhooks, as
-// the providers write and sign them; a tolerance of years keeps their time stamps right.
-const webhooks = `
+// webhookSources has a source for each preset of a provider. The requests are in testdata/webhooks,
+// as the providers write and sign them; a tolerance of years keeps their time stamps right.
+const webhookSources = `
 sources:
   stripe:
     preset: stripe
@@ -53,6 +54,10 @@ sources:
     to: {handler: h}
   paypal:
     preset: paypal
+    auth: {paypal: {webhook_id: 1JE4291016473214C, certificate: CERTIFICATE, tolerance: 3650d}}
+    to: {handler: h}
+  partner:
+    preset: paypal
     auth:
       hmac:
         secret: 0123456789abcdef0123456789abcdef
@@ -62,6 +67,16 @@ sources:
         signed: "{header:PAYPAL-TRANSMISSION-ID}|{timestamp}|1JE4291016473214C|{crc32}"
     to: {handler: h}
 `
+
+// webhooks is the file with PayPal's certificate in it.
+func webhooks(t *testing.T) string {
+	t.Helper()
+	pem, err := os.ReadFile(filepath.Join("testdata", "webhooks", "paypal.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return edit(t, webhookSources, "CERTIFICATE", strconv.Quote(string(pem)))
+}
 
 // golden is a request as it was recorded, with a change.
 func golden(t *testing.T, name string, edits ...string) []byte {
@@ -101,7 +116,7 @@ func (s *service) wire(request []byte) answer {
 
 func TestWebhooks_GoldenRequestsGetTheRepliesThatTheirProvidersWant(t *testing.T) {
 	t.Parallel()
-	s := serve(t, t.TempDir(), webhooks, handles(inbox.WorkFunc(accept)))
+	s := serve(t, t.TempDir(), webhooks(t), handles(inbox.WorkFunc(accept)))
 	const twiml = "<Response></Response>"
 	for _, tt := range []struct {
 		request string
@@ -134,6 +149,7 @@ func TestWebhooks_GoldenRequestsGetTheRepliesThatTheirProvidersWant(t *testing.T
 		{"standard-webhooks", 204, "", ""},
 		{"paypal", 200, "", ""},
 		{"paypal", 200, "", ""},
+		{"paypal.partner", 200, "", ""},
 	} {
 		a := s.wire(golden(t, tt.request))
 		if a.status != tt.status || a.body != tt.body || a.header.Get("Content-Type") != tt.kind {
@@ -154,6 +170,7 @@ func TestWebhooks_GoldenRequestsGetTheRepliesThatTheirProvidersWant(t *testing.T
 		"adyen": {"AUTHORISATION 7914073381342284 AUTHORISATION true",
 			"CAPTURE 8814073381342285 CAPTURE false", "CAPTURE 8814073381342285 CAPTURE true"},
 		"standard": {"contact.created msg_p5jXN8AQM9LWM0D4loKWxJek"},
+		"partner":  {"PAYMENT.CAPTURE.COMPLETED WH-2WR32451HC0233532-67976317FL4543714"},
 		"paypal":   {"PAYMENT.CAPTURE.COMPLETED WH-2WR32451HC0233532-67976317FL4543714"},
 	} {
 		var got []string
@@ -174,7 +191,7 @@ func TestWebhooks_GoldenRequestsGetTheRepliesThatTheirProvidersWant(t *testing.T
 // store trouble is never told as a wrong signature, nor the other way round.
 func TestI19_AWebhookThatIsNotRightIsRefusedWithTheReason(t *testing.T) {
 	t.Parallel()
-	s := serve(t, t.TempDir(), webhooks, handles(inbox.WorkFunc(accept)))
+	s := serve(t, t.TempDir(), webhooks(t), handles(inbox.WorkFunc(accept)))
 	for _, tt := range []struct{ request, old, with, reason string }{
 		{"stripe", "cus_", "cuz_", "the signature in Stripe-Signature is not valid"},
 		{"stripe", "Stripe-Signature", "Stripe-Signatur", "no Stripe-Signature header"},
@@ -195,8 +212,11 @@ func TestI19_AWebhookThatIsNotRightIsRefusedWithTheReason(t *testing.T) {
 		{"adyen", `"CAPTURE"`, `"REFUND_"`, "the signature of item 1 is not valid"},
 		{"adyen", "Authorization: Basic YWR5", "Authorization: Basic YWR6", "user name"},
 		{"standard-webhooks", "webhook-id: msg_p5", "webhook-id: msg_p6", "is not valid"},
-		{"paypal", "PAYPAL-TRANSMISSION-ID: 69", "PAYPAL-TRANSMISSION-ID: 68", "is not valid"},
-		{"paypal", "COMPLETED\"}}", "COMPLETEE\"}}", "is not valid"},
+		{"paypal", "PAYPAL-TRANSMISSION-ID: 69", "PAYPAL-TRANSMISSION-ID: 68",
+			"is not valid under any of the certificates"},
+		{"paypal", "COMPLETED\"}}", "COMPLETEE\"}}", "is not valid under any of the certificates"},
+		{"paypal.partner", "PAYPAL-TRANSMISSION-ID: 69", "PAYPAL-TRANSMISSION-ID: 68",
+			"the signature in Paypal-Transmission-Sig is not valid"},
 	} {
 		a := s.wire(golden(t, tt.request, tt.old, tt.with))
 		if a.status != http.StatusUnauthorized || !strings.Contains(a.body, tt.reason) {
