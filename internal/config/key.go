@@ -130,6 +130,9 @@ func makeKey(scope []any, parts []*expr.Program, vars *expr.Vars) (once.Key, err
 		if err != nil {
 			return nil, err
 		}
+		if v == "" { // the next parts needn't be made
+			return nil, partError(p, "is empty", once.ErrKeyIncomplete)
+		}
 		values = append(values, v)
 	}
 	key, err := once.KeyOf(values...)

@@ -186,9 +186,8 @@ func TestPresets_KeysNeverChange(t *testing.T) {
 			},
 		},
 		"geekplus-rms": {
-			Each: "type(body.request.body.?tasks.orValue('')) == list &&" +
-				" size(body.request.body.tasks) > 0 ?" +
-				" body.request.body.tasks : body.request.body",
+			Each: "body.request.body.?tasks.orValue([]) in [null, []] ? body.request.body :" +
+				" body.request.body.tasks",
 			Key: [][]string{
 				{"body.request.header.requestId", "item.taskId", "item.taskStatus",
 					"item.taskPhase"},

@@ -65,10 +65,18 @@ func (e *Env) Compile(text string, allowed VarSet, pos Position) (*Program, erro
 	if err := p.uses.check(checked.NativeRep(), text, pos); err != nil {
 		return nil, err
 	}
-	if c, ok := chainOf(checked.NativeRep().Expr()); ok && c.plain() && isVariable(c.root) {
-		p.chain = &c
+	if f, ok := firstOf(checked.NativeRep().Expr()); ok {
+		p.first = &f
 		return p, nil
 	}
+	if err := p.plan(env, checked, pos); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// plan prepares a checked expression for CEL.
+func (p *Program) plan(env *cel.Env, checked *cel.Ast, pos Position) (err error) {
 	opts := []cel.ProgramOption{
 		cel.EvalOptions(cel.OptOptimize),
 		cel.CustomDecoratorV2(decorate),
@@ -77,9 +85,9 @@ func (e *Env) Compile(text string, allowed VarSet, pos Position) (*Program, erro
 		opts = append(opts, cel.CostLimit(maxCost), functionCosts())
 	}
 	if p.cel, err = env.Program(checked, opts...); err != nil {
-		return nil, &CompileError{Offset: int(pos), Msg: cleanEval(err.Error())}
+		return &CompileError{Offset: int(pos), Msg: cleanEval(err.Error())}
 	}
-	return p, nil
+	return nil
 }
 
 // with returns the environment that declares a set of variables.

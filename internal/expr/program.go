@@ -12,7 +12,7 @@ import (
 type Program struct {
 	text  string
 	uses  uses
-	chain *chain      // set for a plain path, which needs no CEL
+	first *first      // set for what needs no CEL
 	cel   cel.Program // set otherwise
 }
 
@@ -22,8 +22,8 @@ func (p *Program) String() string { return p.text }
 // Eval returns the expression's result in the terms of internal/value, or [Absent]. Errors are
 // *[EvalError]. What it returns may share memory with vars: nobody may change either.
 func (p *Program) Eval(vars *Vars) (any, error) {
-	if p.chain != nil {
-		v, err := p.chain.walk(vars)
+	if p.first != nil {
+		v, err := p.first.walk(vars)
 		if err != nil {
 			return nil, err.public()
 		}

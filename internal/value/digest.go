@@ -80,6 +80,10 @@ func (w *writer) value(v any, paths []Path, depth int) error {
 const MaxDepth = 1100
 
 func (w *writer) number(v any) error {
+	if f, isFloat := v.(float64); isFloat && isPlainFloat(f) {
+		w.buf = strconv.AppendFloat(w.buf, f, 'f', -1, 64)
+		return nil
+	}
 	text, ok := canonicalNumber(v)
 	if !ok {
 		return fmt.Errorf("%T holds no finite number", v)

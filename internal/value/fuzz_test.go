@@ -3,8 +3,11 @@ package value_test
 import (
 	"bytes"
 	"encoding/json"
+	"math"
+	"strconv"
 	"testing"
 
+	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/value"
 )
 
@@ -98,4 +101,23 @@ func BenchmarkDigestCallback(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// Doubles are written in the one canonical form, whichever way they are written.
+func FuzzEncode_DoublesAreCanonical(f *testing.F) {
+	for _, x := range []float64{0.5, 90.5, 1e-6, 0x1p-20, 0x1p-19, 1e20, 9.5e20, 1e21, 0x1p70, 0.1,
+		-2.75, math.Copysign(0, -1), 4503599627370497.5, math.MaxFloat64, 5e-324} {
+		f.Add(math.Float64bits(x))
+	}
+	f.Fuzz(func(t *testing.T, bits uint64) {
+		x := math.Float64frombits(bits)
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return
+		}
+		want, ok := once.CanonicalNumber(strconv.FormatFloat(x, 'e', -1, 64))
+		got, err := value.Encode(x)
+		if !ok || err != nil || string(got) != want {
+			t.Errorf("%v is written %s, %v; want %s", x, got, err, want)
+		}
+	})
 }

@@ -94,6 +94,13 @@ func FromFloat(f float64) (v any, ok bool) {
 	return Number(text), true
 }
 
+// isPlainFloat reports whether the canonical form of a double is the plain form of its shortest
+// digits, as strconv writes it: where it isn't scientific and no zero ([once.CanonicalNumber]).
+func isPlainFloat(f float64) bool {
+	f = math.Abs(f)
+	return f >= 1e-6 && f < 1e21
+}
+
 // floatText writes a finite double in its shortest form that reads back as the same double.
 func floatText(f float64) string { return strconv.FormatFloat(f, 'e', -1, 64) }
 
