@@ -112,6 +112,9 @@ sources:
     to: {flow: transport}
   safe: {key: ["body.id"], auth: {bearer: TOKEN-MARK}, to: {handler: h}}
   pay: {key: ["body.id"], to: {handler: h, retry: {attempts: 1, base: 1ms, cap: 1ms}}}
+  many: {key: ["item.id"], each: "body.list", to: {handler: h}}
+  sms: {key: ["body.id"], content: form, auth: {hmac: {header: X-Sig, algorithm: sha256,
+        secret: SECRET-MARK-SECRET-MARK}}, to: {handler: h}}
   out: {key: ["body.id"], to: {http: "SINK/out", retry: {attempts: 1, base: 1ms, cap: 1ms}}}
 flows:
   transport:
@@ -257,6 +260,10 @@ func sendMarked(t *testing.T, s *service, sink *testserver.HTTPSink) {
 		s.post(200, "pay", fmt.Sprintf(`{"id":"KEY-MARK-%d","do":%q,"note":"NOTE-MARK"}`, i, do))
 	}
 	s.post(200, "out", `{"id":"KEY-MARK","note":"NOTE-MARK"}`)
+	s.post(200, "many", `{"list":[{"id":"KEY-MARK-1"},{"note":"NO-KEY-MARK"},{"id":{"MARK":1}},`+
+		`{"id":"KEY-MARK-2"}]}`)
+	s.post(400, "many", `{"list":[{"note":"NO-KEY-MARK"},"TEXT-MARK"]}`)
+	s.post(401, "sms", `id=KEY-MARK&note=%ZZMARK`, "X-Sig", "SIGNATURE-MARK")
 	if a, err := s.send(http.MethodPost, s.url+"/in/PATH-MARK?q=QUERY-MARK", `{}`); err != nil ||
 		a.status != 404 {
 		t.Errorf("a path that nobody has: %v, status %d", err, a.status)

@@ -6,12 +6,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
 
 	"github.com/oncekit/once/inbox"
+	"github.com/oncekit/once/internal/testserver"
 	"github.com/oncekit/once/queue"
 )
 
@@ -60,6 +62,37 @@ func TestSpansAreSentOverGRPCWhereThatIsAskedFor(t *testing.T) {
 		t.Error("nothing was sent by the end of Close")
 	}
 	tr.Close(t.Context()) // a second time does nothing
+}
+
+func TestAVariableThatTheSDKCantReadIsLoggedAndSpansAreMade(t *testing.T) {
+	for _, c := range []struct{ name, value, want string }{
+		{"OTEL_TRACES_SAMPLER", "now-and-then", "now-and-then"},
+		{"OTEL_TRACES_SAMPLER_ARG", "much", "much"},
+		{"OTEL_RESOURCE_ATTRIBUTES", "site=north,nonsense", "nonsense"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := testserver.NewCollector(t)
+			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", got.URL())
+			t.Setenv("OTEL_TRACES_SAMPLER", "traceidratio")
+			t.Setenv("OTEL_TRACES_SAMPLER_ARG", "1")
+			t.Setenv(c.name, c.value)
+			var log testserver.Text
+			tr, err := FromEnv(t.Context(), "test", slog.New(slog.NewTextHandler(&log, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := httptest.NewRequest(http.MethodPost, "/in/rcs", nil)
+			tr.Receipt(r, "rcs", "", "").End(inbox.Received{Status: 200})
+			tr.Close(t.Context())
+			if n := len(got.Spans()); n != 1 {
+				t.Errorf("%d spans, want 1", n)
+			}
+			if !strings.Contains(log.String(), "level=WARN") ||
+				!strings.Contains(log.String(), c.want) {
+				t.Errorf("the log is %q", log.String())
+			}
+		})
+	}
 }
 
 func TestASamplerThatPicksNothingLeavesTheTraceUnrecorded(t *testing.T) {

@@ -23,11 +23,8 @@ import (
 func tracer(t *testing.T) (*Tracing, func() []tracetest.SpanStub) {
 	t.Helper()
 	kept := tracetest.NewInMemoryExporter()
-	tr, err := start(t.Context(), "test", &reporter{SpanExporter: kept, every: reportEvery,
+	tr := start(t.Context(), "test", &reporter{SpanExporter: kept, every: reportEvery,
 		log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { tr.Close(context.Background()) })
 	return tr, func() []tracetest.SpanStub {
 		if err := tr.provider.ForceFlush(context.Background()); err != nil {

@@ -53,19 +53,19 @@ func FromEnv(ctx context.Context, version string, log *slog.Logger) (*Tracing, e
 	if err != nil {
 		return nil, fmt.Errorf("make exporter of traces: %w", err)
 	}
-	return start(ctx, version, report)
+	return start(ctx, version, report), nil
 }
 
 // start makes a Tracing that sends to an exporter.
-func start(ctx context.Context, version string, report *reporter) (*Tracing, error) {
+func start(ctx context.Context, version string, report *reporter) *Tracing {
 	res, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithAttributes(attribute.String("service.name", "once"),
 			attribute.String("service.version", version)),
 		resource.WithFromEnv(), // the last one counts
 	)
-	if err != nil {
-		return nil, fmt.Errorf("read resource of traces: %w", err)
+	if err != nil { // a part of it can't be read: the rest counts
+		report.tell("tracing: read the resource", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(res),
 		sdktrace.WithIDGenerator(ids{}), sdktrace.WithBatcher(report))
@@ -73,7 +73,7 @@ func start(ctx context.Context, version string, report *reporter) (*Tracing, err
 		provider: provider, report: report,
 		tracer: provider.Tracer(scope, trace.WithInstrumentationVersion(version)),
 		peers:  peers{destinations: map[string]peer{}, services: map[string]peer{}},
-	}, nil
+	}
 }
 
 // Close sends what is left, until ctx ends, and frees what is held. Whatever is not sent by then is
