@@ -51,8 +51,9 @@ func browsed(t *testing.T) *Store {
 	}
 	aside(t, s)
 	until(t, "all but the last rows to be in the search index", func() bool {
-		return scan(t, s, "SELECT max(seq) FROM rows")[0]-scan(t, s,
-			"SELECT value FROM meta WHERE name = '"+metaIndexed+"'")[0] < s.cfg.segmentRows
+		last := scan(t, s, "SELECT max(seq) FROM rows")[0]
+		indexed := scan(t, s, "SELECT coalesce(max(last), 0) FROM segments")[0]
+		return last-indexed < s.cfg.segmentRows
 	})
 	return s
 }
