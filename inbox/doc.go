@@ -5,6 +5,8 @@
 //   - A [Receiver] answers 2xx to an accepted, duplicate or conflicting message only after the
 //     store's Append returned, so after the callback is durable. If the store can't, the answer is
 //     the source's unavailable reply (503 with Retry-After), never an invalid one.
+//   - A source's Verifier is asked once, on receipt, over the raw bytes, before anything is stored;
+//     what it needs no body for, before the body is read.
 //   - Body and headers are kept as they came. Of Authorization, Cookie, Proxy-Authorization and a
 //     source's DropHeaders only a keyed digest is kept.
 //   - The elements of a message with several callbacks become durable together or not at all, and

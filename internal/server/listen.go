@@ -1,20 +1,16 @@
 package server
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 
 	"golang.org/x/net/netutil"
 
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/api"
-	"github.com/oncekit/once/internal/config"
 )
 
 // listener is an address and what is served on it.
@@ -55,32 +51,9 @@ func (s *Server) serveSenders() error {
 	s.senders.net = netutil.LimitListener(s.senders.net, s.cfg.Limits.Connections)
 	s.senders.http = s.server(receiver)
 	if s.cfg.TLS != nil {
-		s.senders.http.TLSConfig, err = senderTLS(s.cfg.TLS)
+		s.senders.http.TLSConfig, err = senderTLS(s.cfg.TLS, s.log)
 	}
 	return err
-}
-
-// senderTLS loads what the senders' listener proves itself with. A sender's certificate is asked
-// for where there are authorities for it; whether one is needed each source says.
-func senderTLS(files *config.TLS) (*tls.Config, error) {
-	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-	if err != nil {
-		return nil, fmt.Errorf("load tls.cert and tls.key: %w", err)
-	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
-	if files.ClientCA == "" {
-		return c, nil
-	}
-	pem, err := os.ReadFile(files.ClientCA)
-	if err != nil {
-		return nil, fmt.Errorf("load tls.client_ca: %w", err)
-	}
-	c.ClientCAs = x509.NewCertPool()
-	if !c.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("load tls.client_ca: %s holds no PEM certificate", files.ClientCA)
-	}
-	c.ClientAuth = tls.VerifyClientCertIfGiven
-	return c, nil
 }
 
 // serve answers until the listener is closed, with TLS if it has what it takes.

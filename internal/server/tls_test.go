@@ -101,5 +101,60 @@ sources: {a: {key: ["body.id"], to: {http: "http://127.0.0.1:1"}}}
 	}
 }
 
+func TestTLS_ARenewedCertificateNeedsNoRestart(t *testing.T) {
+	t.Parallel()
+	ca, dir := testserver.NewCA(t), t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	// renew moves files to the place of the earlier ones, as programs that renew do.
+	renew := func(newCert, newKey string) {
+		t.Helper()
+		for from, to := range map[string]string{newCert: cert, newKey: key} {
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	renew(ca.Server(t))
+	s := serve(t, dir, `
+tls: {cert: "`+cert+`", key: "`+key+`"}
+sources: {open: {key: ["body.id"], to: {handler: h}}}
+`, handles(inbox.WorkFunc(accept)))
+	address := strings.TrimPrefix(s.url, "http://")
+	serial := func() string {
+		t.Helper()
+		conn, err := tls.Dial("tcp", address, ca.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
+	}
+	first := serial()
+	renew(ca.Server(t))
+	second := serial()
+	if first == second || serial() != second {
+		t.Errorf("the certificate is %s, then %s", first, second)
+	}
+	if err := os.WriteFile(cert, []byte("half of a renewal"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := serial(); got != second {
+		t.Errorf("with a broken file the certificate is %s, want %s", got, second)
+	}
+	if n := strings.Count(s.log.String(), "can't be used"); n != 1 {
+		t.Errorf("it was told %d times", n)
+	}
+	if err := os.Remove(cert); err != nil {
+		t.Fatal(err)
+	}
+	if got := serial(); got != second {
+		t.Errorf("without the file the certificate is %s, want %s", got, second)
+	}
+	renew(ca.Server(t))
+	if got := serial(); got == second {
+		t.Error("what was repaired is not used")
+	}
+}
+
 // accept works a callback by doing nothing.
 func accept(context.Context, inbox.Callback) (any, error) { return nil, nil }
