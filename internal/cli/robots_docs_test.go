@@ -70,6 +70,9 @@ func TestTheGuideToRobotControllersRunsAsItIsWritten(t *testing.T) {
 				told, err = tryBash(t, dir, read)
 				return err == nil && replies+told == prints
 			})
+			if title == "The triple" {
+				lookAround(t, p, dir, string(page))
+			}
 		})
 	}
 	if tried < 7 {
@@ -84,4 +87,23 @@ func sendAndRead(script string) (send, read string) {
 		return script, ""
 	}
 	return script[:at[0]], script[at[0]:]
+}
+
+// lookAround runs the commands by which the guide's reader looks at what came.
+func lookAround(t *testing.T, p *process, dir, page string) {
+	t.Helper()
+	commands := regexp.MustCompile("(?m)^ {8}(once .*)$").FindAllStringSubmatch(page, -1)
+	if len(commands) != 3 {
+		t.Fatalf("%d commands to look at what came, want 3", len(commands))
+	}
+	for i, want := range []string{"REQ-1024", "", "TASK-001"} {
+		told := bash(t, dir, commands[i][1]+" --server "+p.admin)
+		if !strings.Contains(told, want) {
+			t.Errorf("%s says\n%s\nwant %s in it", commands[i][1], told, want)
+		}
+	}
+	told := bash(t, dir, "once tasks show transport/TASK-001 --server "+p.admin)
+	if !strings.Contains(told, "finishFE") {
+		t.Errorf("the history of the task is\n%s", told)
+	}
 }

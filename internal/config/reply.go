@@ -1,6 +1,8 @@
 package config
 
 import (
+	"errors"
+
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/expr"
 	"github.com/oncekit/once/internal/value"
@@ -52,7 +54,7 @@ func (r *reader) replyOf(o *object, what string, lowest int, vars expr.VarSet) i
 	opts := expr.TemplateOptions{ErrorEmpty: true}
 	reply.Header = map[string]func(*inbox.Message) (string, error){}
 	for name, t := range r.headers(o, vars, opts) {
-		reply.Header[name] = textFunc(t, "header "+name)
+		reply.Header[name] = headerFunc(t)
 	}
 	n := o.get("body")
 	if n != nil && n.kind != badKind {
@@ -67,6 +69,24 @@ func (r *reader) replyOf(o *object, what string, lowest int, vars expr.VarSet) i
 	}
 	o.close("the reply " + what)
 	return reply
+}
+
+// errNoHeader leaves a header out of a reply.
+var errNoHeader = errors.New("the header has no value")
+
+// headerFunc makes the value of a reply's header; one that is absent has none.
+func headerFunc(t *expr.Template) func(*inbox.Message) (string, error) {
+	return func(m *inbox.Message) (string, error) {
+		vars := messageVars(m)
+		v, err := t.Eval(&vars)
+		switch {
+		case err != nil:
+			return "", err
+		case v == expr.Absent:
+			return "", errNoHeader
+		}
+		return value.Text(v)
+	}
 }
 
 // headers reads a map of header names to texts with ${…}.

@@ -261,3 +261,20 @@ func (s *service) count(source string) int {
 		}
 	}
 }
+
+func TestRepeats_AreNewAfterAWhileOnlyWhereTheFileSaysSo(t *testing.T) {
+	t.Parallel()
+	const mission = `{"missionCode":"M1","missionStatus":"ARRIVED","currentPosition":"P1"}`
+	again := serve(t, t.TempDir(), sourceOf("preset: kuka-amr\nrepeats: {new_after: 1ms}"))
+	never := serve(t, t.TempDir(), sourceOf("preset: kuka-amr\nrepeats: duplicate"))
+	sent := 0
+	testserver.Until(t, patience, "a repeat is new", func() bool {
+		again.post(200, "it", mission)
+		never.post(200, "it", mission)
+		sent++
+		return again.count("it") > 1
+	})
+	if n := never.count("it"); n != 1 || sent < 2 {
+		t.Errorf("%d rows of %d equal callbacks, want 1", n, sent)
+	}
+}
