@@ -160,32 +160,3 @@ func TestDocs_NameEveryPreset(t *testing.T) {
 		}
 	}
 }
-
-// Each row `field` | `default` of the first table has to be what an empty file prints.
-func TestDocs_DefaultsOfTheProcessAreTrue(t *testing.T) {
-	b, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(b), "## The process")
-	section, _, _ = strings.Cut(section, "## Sources")
-	c := mustParse(t, minimal, Env{})
-	c.effective.put("store", lineOut("sqlite:once.db")) // the path is made absolute
-	n := 0
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| `([^`]+)` \\|").
-		FindAllStringSubmatch(section, -1) {
-		n++
-		v := c.effective
-		for step := range strings.SplitSeq(m[1], ".") {
-			if v = v.byKey[step]; v == nil {
-				t.Fatalf("%s is not printed", m[1])
-			}
-		}
-		if got := strings.Trim(v.line, `"`); got != m[2] {
-			t.Errorf("%s: documented %s, is %s", m[1], m[2], got)
-		}
-	}
-	if n < 12 {
-		t.Errorf("only %d rows", n)
-	}
-}
