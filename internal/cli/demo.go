@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -47,13 +46,14 @@ came out right; 1: something was lost, doubled, out of order, or had two owners.
 			return a.demo(cfg)
 		},
 	}, 0, 0, "")
-	c.Flags().IntVar(&cfg.Robots, "robots", 20, "`N` robots at work")
-	c.Flags().DurationVar(&cfg.Duration, "duration", 30*time.Second,
-		"how long they send, for example 2m")
+	c.Flags().IntVar(&cfg.Robots, "robots", demo.DefaultRobots, "`N` robots at work")
+	c.Flags().DurationVar(&cfg.Duration, "duration", demo.DefaultDuration,
+		"how `LONG` they send, for example 2m")
 	c.Flags().Uint64Var(&cfg.Seed, "seed", 0,
-		"what is drawn from: the same one makes the same scripts and faults (default: a new one)")
+		"the `NUMBER` that all is drawn from: the same one makes the same scripts and faults\n"+
+			"(default: a new one)")
 	c.Flags().IntVar(&cfg.Rate, "rate", 0,
-		"requests a second, half of them repeats (default: 5/3 of the robots)")
+		"`N` requests a second, half of them repeats (default: 5/3 of the robots)")
 	c.Flags().StringVar(&cfg.Store, "store", "", "the `URL` of a new store, which is kept "+
 		"(default: one that is removed)")
 	c.AddCommand(a.janitorCommand())

@@ -109,9 +109,9 @@ func TestADemoThatIsEndedLeavesNothingBehind(t *testing.T) {
 			testserver.Until(t, patience, "it runs", func() bool {
 				return strings.Contains(p.out.String(), "accepted ")
 			})
-			if n := len(children(t, dir)); n != 2 {
-				t.Errorf("%d processes, want the server and the janitor", n)
-			}
+			testserver.Until(t, patience, "the server and the janitor run", func() bool {
+				return len(children(t, dir)) == 2
+			})
 			p.signal(signal)
 			status, want := p.status(), 130
 			if signal == syscall.SIGKILL {

@@ -99,5 +99,26 @@ func (c *Config) checkStore() error {
 	return nil
 }
 
+// again is the command that does the same once more.
+func (c *Config) again() string {
+	text := "once demo"
+	if c.Robots != DefaultRobots {
+		text += fmt.Sprintf(" --robots %d", c.Robots)
+	}
+	if c.Duration != DefaultDuration {
+		text += fmt.Sprintf(" --duration %v", c.Duration)
+	}
+	if c.Rate != DefaultRate(c.Robots) {
+		text += fmt.Sprintf(" --rate %d", c.Rate)
+	}
+	return text + fmt.Sprintf(" --seed %d", c.Seed)
+}
+
+// What a run is like that nobody asks to be otherwise.
+const (
+	DefaultRobots   = 20
+	DefaultDuration = 30 * time.Second
+)
+
 // DefaultRate is the rate for a number of robots: an event of each every 1.2 s, and its repeats.
 func DefaultRate(robots int) int { return max(1, robots*5/3) }

@@ -104,13 +104,12 @@ func (p *rehearsal) praise(b *strings.Builder, r *Result) {
 		"%s of destinations and a clock put forward by %d h.\n", p.mark(green, "✓"),
 		plural(r.kills, "SIGKILL"), freezes, plural(r.badDestinations, "failure"),
 		int(r.shift.Hours()))
-	fmt.Fprintf(b, "  Again: once demo --seed %d", p.cfg.Seed)
+	fmt.Fprintf(b, "  The same again: %s\n", p.cfg.again())
 	if p.cfg.Store != "" {
-		fmt.Fprintf(b, "   Look into it: once serve --store %s", p.cfg.Store)
+		fmt.Fprintf(b, "  Look into it:   once serve --store %s\n", p.cfg.Store)
 	} else {
-		fmt.Fprintf(b, "   Your own: once serve, once init")
+		fmt.Fprintf(b, "  Your own plant: once init, once serve --config once.yaml\n")
 	}
-	fmt.Fprintf(b, "\n")
 }
 
 // blame ends a run that came out wrong.
@@ -130,8 +129,7 @@ func (p *rehearsal) blame(b *strings.Builder, r *Result) {
 		writeTrace(b, r.Report, task)
 	}
 	fmt.Fprintf(b, "\nAll of it, the server's log and its store are kept in %s\n", r.Kept)
-	fmt.Fprintf(b, "Again: once demo --robots %d --duration %v --rate %d --seed %d\n", p.cfg.Robots,
-		p.cfg.Duration, p.cfg.Rate, p.cfg.Seed)
+	fmt.Fprintf(b, "The same again: %s\n", p.cfg.again())
 }
 
 func (p *rehearsal) mark(s style, text string) string {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,21 +22,46 @@ import (
 // patience bounds what a test waits for.
 const patience = 3 * time.Minute
 
-// build builds the program. Without the race detector: under it the server is many times slower,
-// and it is not the server's data races that are looked for here.
-func build(t *testing.T) string {
-	t.Helper()
+// folder is where the program is built.
+var folder = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "once-built-") })
+
+// program builds the program, once. Without the race detector: under it the server is many times
+// slower, and it is not the server's data races that are looked for here.
+var program = sync.OnceValues(func() (string, error) {
 	tool := os.Getenv("GO")
 	if tool == "" {
 		tool = "go"
 	}
-	path := filepath.Join(t.TempDir(), "once")
+	dir, err := folder()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "once")
 	cmd := exec.Command(tool, "build", "-race=false", "-o", path, "../../cmd/once")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build once: %v\n%s", err, out)
+		return "", errors.Join(err, errors.New(string(out)))
+	}
+	return path, nil
+})
+
+func build(t *testing.T) string {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatalf("build once: %v", err)
 	}
 	return path
+}
+
+func TestMain(m *testing.M) {
+	dir, err := folder() // before a test has a place of its own for such folders
+	if err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	_ = os.RemoveAll(dir) // it was for this run alone
+	os.Exit(status)
 }
 
 // folders are those of demos that run or were left behind.
@@ -166,7 +192,7 @@ func TestATamperedRunNamesTheFaultAndKeepsWhatAPersonNeeds(t *testing.T) {
 	for _, want := range []string{"It came out wrong: ", "lost",
 		"was acknowledged and is not in the store", "sent, and the answer:",
 		"the server's log and its store are kept in " + res.Kept,
-		"Again: once demo --robots 3 --duration 2s --rate 30 --seed 5"} {
+		"The same again: once demo --robots 3 --duration 2s --rate 30 --seed 5"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it lacks %q:\n%s", want, out.String())
 		}

@@ -102,6 +102,21 @@ func TestRatesAreAMeanOfTheLastSeconds(t *testing.T) {
 	}
 }
 
+func TestTheCommandThatDoesItAgainSaysWhatIsNotUsual(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]Config{
+		"once demo --seed 7": {Robots: 20, Duration: 30 * time.Second, Rate: 33, Seed: 7},
+		"once demo --robots 300 --duration 1m0s --seed 7": {Robots: 300, Duration: time.Minute,
+			Rate: 500, Seed: 7},
+		"once demo --robots 21 --rate 36 --seed 0": {Robots: 21, Duration: 30 * time.Second,
+			Rate: 36},
+	} {
+		if got := c.again(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestNumbersAreReadable(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1 000", 1234567: "1 234 567"} {
