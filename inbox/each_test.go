@@ -408,6 +408,11 @@ func TestAnElementIsStoredSoThatItCanBeWorkedAlone(t *testing.T) {
 			func(m *inbox.Message) ([]any, error) { return text(m, "data") },
 			[]string{`{"a":"[","data":"{\"list\":[{\"no\":1}]}"}`,
 				`{"a":"[","data":"{\"list\":[{\"no\":2}]}"}`}, []string{`{"no":1}`, `{"no":2}`}, false},
+		"a copy of it in the tree": {`{"copy":[{"no":1},{"no":2}],"data":"[{\"no\":1},{\"no\":2}]"}`,
+			func(m *inbox.Message) ([]any, error) { return text(m, "data") },
+			[]string{`{"copy":[{"no":1},{"no":2}],"data":"[{\"no\":1}]"}`,
+				`{"copy":[{"no":1},{"no":2}],"data":"[{\"no\":2}]"}`},
+			[]string{`{"no":1}`, `{"no":2}`}, false},
 		"some of a list": {`{"data":[{"no":1},{"no":0},{"no":2}]}`,
 			func(m *inbox.Message) ([]any, error) {
 				v, err := bodyField(m, "data")

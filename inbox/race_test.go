@@ -124,3 +124,17 @@ func TestARepeatAfterAWhileIsNew(t *testing.T) {
 		t.Errorf("rows %+v", rows)
 	}
 }
+
+func TestAStoreIsNotAskedFromMemoryWhereARepeatMayBeNew(t *testing.T) {
+	store, source := &rememberingStore{memStore: newMemStore()}, rcs()
+	source.NewAfter = time.Minute
+	rc := newReceiver(t, store, inbox.Config{}, source)
+	for range 2 {
+		if w := post(rc, "/in/rcs", finishFE); w.Code != 200 {
+			t.Errorf("answer %d %s", w.Code, w.Body)
+		}
+	}
+	if store.recalled != 0 || store.arrivals != 2 || store.accepted()[0].NewAfter != time.Minute {
+		t.Errorf("%d recalled, arrivals %+v", store.recalled, store.accepted())
+	}
+}

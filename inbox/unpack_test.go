@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/oncekit/once"
@@ -206,11 +207,14 @@ func TestTheMemoryForContentIsCountedAndGivenBack(t *testing.T) {
 		t.Errorf("answer %d %s", w.Code, w.Body)
 	}
 	// Others hold the memory: try again.
-	block, held := make(chan struct{}), make(chan struct{}, 2)
+	block, held := make(chan struct{}), make(chan struct{})
 	store := newMemStore()
+	var first sync.Once
 	store.before = func(context.Context) error {
-		held <- struct{}{}
-		<-block
+		first.Do(func() {
+			close(held)
+			<-block
+		})
 		return nil
 	}
 	rc = newReceiver(t, store, inbox.Config{MaxInFlightBytes: 300 << 10}, source)

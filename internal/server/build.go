@@ -82,17 +82,13 @@ func (s *Server) decode(row queue.Row) (flow.Message, error) {
 		return flow.Request{Header: lowerNames(r.Header), Query: query}, nil
 	})}
 	src := s.sources[row.Source]
-	if src != nil && src.Each == nil {
-		src = nil
-	}
-	if src != nil || inbox.IsElement(row.Meta) {
+	if src != nil && src.Each != nil || inbox.IsElement(row.Meta) {
 		m.Item = sync.OnceValues(func() (any, error) { return itemOf(src, &row) })
 	}
 	return m, nil
 }
 
-// itemOf is the element that a stored callback is; src is nil where its source has no elements any
-// more.
+// itemOf is the element that a stored callback is; src is nil where its source is gone.
 func itemOf(src *inbox.Source, row *queue.Row) (any, error) {
 	item, found, err := inbox.DecodeItem(row.Meta, config.MaxDepth)
 	if err != nil || found || src == nil {
