@@ -45,8 +45,7 @@ func (ps proxies) resolve(r *http.Request) *forwarded {
 	f := &forwarded{peer: r.RemoteAddr}
 	hops, depth := list(r.Header, "X-Forwarded-For"), 0
 	for depth < min(len(hops), maxHops) {
-		text := hops[len(hops)-1-depth]
-		addr := peerAddr(text)
+		text, addr := hop(hops[len(hops)-1-depth])
 		if !addr.IsValid() {
 			break // what stands before it can't be believed
 		}
@@ -75,6 +74,21 @@ func (ps proxies) resolve(r *http.Request) *forwarded {
 		f.prefix = strings.TrimRight(p, "/")
 	}
 	return f
+}
+
+// hop reads an address with or without a port, and returns it as it is shown. Its zone, which can be
+// any text, is dropped.
+func hop(s string) (string, netip.Addr) {
+	if ap, err := netip.ParseAddrPort(s); err == nil {
+		addr := ap.Addr().WithZone("")
+		return netip.AddrPortFrom(addr, ap.Port()).String(), addr
+	}
+	addr, err := netip.ParseAddr(s)
+	if err != nil {
+		return "", netip.Addr{}
+	}
+	addr = addr.WithZone("")
+	return addr.String(), addr
 }
 
 func (f *forwarded) schemeOf(r *http.Request) string {

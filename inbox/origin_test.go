@@ -94,6 +94,8 @@ func TestI03_TheSendersURLAndAddressAreBelievedOfProxiesOnly(t *testing.T) {
 		"what the sender adds in front": {proxy, "", pairs{"X-Forwarded-For",
 			"192.0.2.1, 198.51.100.7", "X-Forwarded-Proto", "http, https"},
 			"https://inner:8080/in/rcs?b=2&a=%20x", "198.51.100.7"},
+		"a zone that is any text": {proxy, "", pairs{"X-Forwarded-For", "fe80::1%<b>"},
+			"http://inner:8080/in/rcs?b=2&a=%20x", "fe80::1"},
 		"all are proxies": {proxy, "", pairs{"X-Forwarded-For", "10.3.3.3, 10.2.2.2"},
 			"http://inner:8080/in/rcs?b=2&a=%20x", "10.3.3.3"},
 		"no address": {proxy, "", pairs{"X-Forwarded-For", "203.0.113.5, unknown, 10.2.2.2"},
@@ -249,4 +251,34 @@ func TestSigned_StrangersBodiesAreNotReadForACombination(t *testing.T) {
 		len(s.ring()[0].Body) != 0 {
 		t.Errorf("answer %d %s, ring %+v", w.Code, w.Body, s.ring())
 	}
+}
+
+// Whatever a proxy tells: the address is one, and the URL has a known scheme and ends with the path
+// and the query as they were written.
+func FuzzForwarded(f *testing.F) {
+	f.Add("203.0.113.5, 10.2.2.2", "https, http", "example.org", "8443", "/hooks")
+	f.Add("[2001:db8::1]:1,,", "HTTPS", "[::1]", "0", "//x/")
+	f.Add("fe80::1%25eth0", "javascript", "a b", "-1", "/?")
+	source := rcs()
+	var address, peer string
+	source.Verifier = verifyFunc(func(m *inbox.Message) error {
+		address, peer = m.URL(), m.Peer
+		return nil
+	})
+	rc := newReceiver(f, newMemStore(), inbox.Config{Proxies: []netip.Prefix{
+		netip.MustParsePrefix("10.0.0.0/8")}}, source)
+	f.Fuzz(func(t *testing.T, addresses, proto, host, port, prefix string) {
+		r := from("10.0.0.1:80", "http://inner/in/rcs?b=2&a=%20x")
+		r.Header = http.Header{"X-Forwarded-For": {addresses}, "X-Forwarded-Proto": {proto},
+			"X-Forwarded-Host": {host}, "X-Forwarded-Port": {port}, "X-Forwarded-Prefix": {prefix}}
+		rc.ServeHTTP(httptest.NewRecorder(), r)
+		_, errAddr := netip.ParseAddr(peer)
+		_, errPort := netip.ParseAddrPort(peer)
+		scheme, rest, _ := strings.Cut(address, "://")
+		if errAddr != nil && errPort != nil || strings.Contains(peer, "%") ||
+			scheme != "http" && scheme != "https" ||
+			!strings.HasSuffix(rest, "/in/rcs?b=2&a=%20x") || strings.Count(rest, "?") != 1 {
+			t.Errorf("%q from %q", address, peer)
+		}
+	})
 }
