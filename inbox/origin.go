@@ -76,8 +76,8 @@ func (ps proxies) resolve(r *http.Request) *forwarded {
 	return f
 }
 
-// hop reads an address with or without a port, and returns it as it is shown. Its zone, which can be
-// any text, is dropped.
+// hop reads an address with or without a port, and returns it as it is shown. Its zone, which can
+// be any text, is dropped.
 func hop(s string) (string, netip.Addr) {
 	if ap, err := netip.ParseAddrPort(s); err == nil {
 		addr := ap.Addr().WithZone("")
