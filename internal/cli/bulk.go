@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"slices"
@@ -22,6 +23,8 @@ import (
 const (
 	// countPages are read at most to say how many there are before it is asked.
 	countPages = 10
+	// allPages are as many as there are: they end by themselves.
+	allPages = math.MaxInt
 	// maxChosen is how many things one change of many takes on: their ids are in memory.
 	maxChosen = 1_000_000
 	// awayPatience is how long a server may be away in the midst of it.
@@ -70,10 +73,7 @@ func (l *lister[T]) changeChosen(a *app, act action, filter map[string]string, b
 		}
 	}
 	if q.Cursor != "" {
-		rest, err := l.gather(ctx, c, &q, maxChosen/client.MaxLimit)
-		if err == nil && q.Cursor != "" {
-			err = errMany
-		}
+		rest, err := l.gather(ctx, c, &q, allPages)
 		if err != nil {
 			return told(ctx, err)
 		}
@@ -114,8 +114,8 @@ func (l *lister[T]) some(number string) string {
 	return l.plural
 }
 
-// gather reads the ids of a number of pages. The cursor of the query goes on; it is empty at the
-// end.
+// gather reads the ids of a number of pages, which may be short. The cursor of the query goes on; it
+// is empty at the end.
 func (l *lister[T]) gather(ctx context.Context, c *client.Client, q *client.Query,
 	pages int) (ids []string, err error) {
 	for range pages {
@@ -125,6 +125,9 @@ func (l *lister[T]) gather(ctx context.Context, c *client.Client, q *client.Quer
 		}
 		for i := range page.Items {
 			ids = append(ids, l.id(&page.Items[i].Value))
+		}
+		if len(ids) > maxChosen {
+			return nil, &statusError{statusUsage, errMany}
 		}
 		if q.Cursor = page.Next; q.Cursor == "" {
 			break

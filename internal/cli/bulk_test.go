@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -220,6 +221,49 @@ func TestAPersonIsAskedWithTheirNumber(t *testing.T) {
 		t.Errorf("status %d, it says\n%s", status, got)
 	}
 	p.awaitDead(1)
+}
+
+// many answers as a server with n dead callbacks of one source, of which a filter of events finds
+// those in pages of 700, every second one empty.
+func many(t *testing.T, n int) *process {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/api/v1/counts" {
+			fmt.Fprintf(w, `{"callbacks":[{"source":"shop","state":"dead","n":%d},`+
+				`{"source":"other","state":"dead","n":1},{"source":"shop","state":"done","n":5}]}`, n)
+			return
+		}
+		from, _ := strconv.Atoi(r.URL.Query().Get("cursor")) // 0 on the first page
+		page := struct {
+			Items []map[string]string `json:"items"`
+			Next  string              `json:"next"`
+		}{}
+		for i := from / 2 * 700; from%2 == 0 && i < min(n, (from/2+1)*700); i++ {
+			page.Items = append(page.Items, map[string]string{"id": strconv.Itoa(i),
+				"received_at": "2026-07-01T10:00:00Z"})
+		}
+		if (from+1)/2*700 < n {
+			page.Next = strconv.Itoa(from + 1)
+		}
+		_ = json.NewEncoder(w).Encode(page) // a client that hung up gets nothing
+	}))
+	t.Cleanup(s.Close)
+	return &process{t: t, admin: s.URL}
+}
+
+func TestVeryManyAreCountedAsFarAsThatIsCheap(t *testing.T) {
+	t.Parallel()
+	p := many(t, 20_000)
+	for args, want := range map[string]string{
+		"--state=dead --source=shop": "discard 20000 callbacks (source shop, state dead)? ",
+		"--state=dead":               "discard 20001 callbacks (state dead)? ",
+		"--state=dead --event=paid":  "discard at least 3500 callbacks (event paid, state dead)? ",
+	} {
+		got, status := p.ask("n\n", append(strings.Fields("callbacks discard "+args), why)...)
+		if status != 1 || !strings.Contains(got, want) {
+			t.Errorf("%s: status %d, it says\n%s\nwant %s", args, status, got, want)
+		}
+	}
 }
 
 func TestAQuestionCanBeInterrupted(t *testing.T) {

@@ -59,12 +59,12 @@ func callbackLister() *lister[wire.Callback] {
 	return &lister[wire.Callback]{
 		noun: "callback", plural: "callbacks",
 		filters: []filter{
-			{"source", "from this source", sourceNames},
-			{"state", "in this state: " + strings.Join(names(queue.States(queue.Callback)...),
+			{"source", "from this `SOURCE`", sourceNames},
+			{"state", "in this `STATE`: " + strings.Join(names(queue.States(queue.Callback)...),
 				", "), fixed(names(queue.States(queue.Callback)...)...)},
-			{"event", "with this event", nil},
-			{"task", "of this task", nil},
-			{"key", "with this text as any part of the key", nil},
+			{"event", "with this `EVENT`", nil},
+			{"task", "of this `TASK`", nil},
+			{"key", "with this `TEXT` as any part of the key", nil},
 		},
 		fetch: func(ctx context.Context, c *client.Client, q client.Query) (
 			client.Page[wire.Callback], error) {

@@ -23,9 +23,10 @@ import (
 type who struct{ actor, reason string }
 
 func (w *who) add(c *cobra.Command) {
-	c.Flags().StringVar(&w.reason, "reason", "", "why: kept with the change (required)")
-	c.Flags().StringVar(&w.actor, "actor", "", "who: kept with the change (default "+thisUser()+
-		")")
+	c.Flags().StringVar(&w.reason, "reason", "", "the `TEXT` that says why, kept with the change "+
+		"(required)")
+	c.Flags().StringVar(&w.actor, "actor", "", "the `NAME` of who makes the change, kept with it "+
+		"(default USER@HOST)")
 }
 
 // by returns who makes a change, or what is missing.

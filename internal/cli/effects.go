@@ -46,11 +46,11 @@ func effectLister() *lister[wire.Effect] {
 	return &lister[wire.Effect]{
 		noun: "effect", plural: "effects",
 		filters: []filter{
-			{"destination", "to this destination", destinationNames},
-			{"state", "in this state: " + strings.Join(names(queue.States(queue.Effect)...), ", "),
+			{"destination", "to this `DESTINATION`", destinationNames},
+			{"state", "in this `STATE`: " + strings.Join(names(queue.States(queue.Effect)...), ", "),
 				fixed(names(queue.States(queue.Effect)...)...)},
-			{"name", "with this name", nil},
-			{"task", "of this task", nil},
+			{"name", "with this `NAME`", nil},
+			{"task", "of this `TASK`", nil},
 		},
 		fetch: func(ctx context.Context, c *client.Client, q client.Query) (
 			client.Page[wire.Effect], error) {

@@ -105,7 +105,7 @@ func (l *lister[T]) listCommand(a *app, long string) *cobra.Command {
 		},
 	}, 0, 0, "")
 	chosen = l.addFilters(a, c)
-	c.Flags().IntVarP(&limit, "limit", "n", defaultShown, "how many at most")
+	c.Flags().IntVarP(&limit, "limit", "n", defaultShown, "`N` things at most")
 	c.Flags().BoolVar(&all, "all", false, "all of them, however many")
 	return c
 }

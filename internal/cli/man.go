@@ -78,10 +78,23 @@ func (p *manPage) line(format string, args ...any) {
 	}
 }
 
-// roff escapes what has a meaning in the language: a backslash, a hyphen that is to be copied, and
-// the first character of a line.
-func roff(s string) string {
-	s = strings.NewReplacer(`\`, `\e`, `-`, `\-`).Replace(s)
+// roff escapes what has a meaning in the language: a backslash, a hyphen that is to be copied, the
+// first character of a line, and what is not ASCII.
+func roff(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\\':
+			b.WriteString(`\e`)
+		case r == '-':
+			b.WriteString(`\-`)
+		case r >= 0x80:
+			fmt.Fprintf(&b, `\[u%04X]`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	s := b.String()
 	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") {
 		s = `\&` + s
 	}

@@ -46,7 +46,8 @@ func TestEachCommandHasAManualPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`\fB\-\-reason\fR`, `\fB\-\-token\-file\fR \fIFILE\fR`,
-		".SH ENVIRONMENT\n", ".B ONCE_TOKEN\n", ".BR once\\-callbacks (1)"} {
+		".SH ENVIRONMENT\n", ".B ONCE_TOKEN\n", ".BR once\\-callbacks (1)", `once callbacks retry ID\[u2026] |`,
+		`\fB\-\-source\fR \fISOURCE\fR`} {
 		if !strings.Contains(string(retry), want) {
 			t.Errorf("the page of retry lacks %q", want)
 		}

@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/oncekit/once/internal/testserver"
 )
 
 // operate runs an operator's command against a server.
@@ -366,5 +370,56 @@ func TestTheFileOfALocalServerSaysWhereItIs(t *testing.T) {
 		if got != status || status == 2 && !strings.Contains(errs, "--server") {
 			t.Errorf("admin.listen %s: status %d, want %d: %s%s", listen, got, status, out, errs)
 		}
+	}
+}
+
+func TestStatusSaysWhoKeepsThingsWaiting(t *testing.T) {
+	t.Parallel()
+	dir, sink := t.TempDir(), testserver.NewHTTPSink(t)
+	sink.Otherwise(testserver.Answer{Status: http.StatusUnauthorized})
+	write(t, dir, "once.yaml", `
+sources:
+  pay: {key: ["body.id"], to: {http: "`+sink.URL()+`"}}
+destinations:
+  broker: {mqtt: {url: "mqtt://127.0.0.1:1"}}
+`)
+	p := serve(t, dir, "--config", "once.yaml")
+	p.mustPost("pay", `{"id":1}`)
+	testserver.Until(t, patience, "both stand", func() bool {
+		out := plain(p.told("status"))
+		return strings.Contains(out, "source pay is paused since TIME, callbacks wait: service answered 401 ") &&
+			strings.Contains(out, "destination broker is away, effects wait: ")
+	})
+	for _, what := range []string{"sources", "destinations"} {
+		out := plain(p.told(what, "list"))
+		if !strings.Contains(out, "pay http paused TIME service answered 401 ") &&
+			!strings.Contains(out, "broker mqtt away ") {
+			t.Errorf("once %s list:\n%s", what, out)
+		}
+	}
+}
+
+func TestStatusTellsOfAStoreThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	p := serve(t, t.TempDir())
+	target, err := url.Parse(p.admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/readyz" {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, `{"status":503,"detail":"the store can't be written: disk full"}`)
+	}))
+	t.Cleanup(s.Close)
+	status, out, errs := run("status", "--server", s.URL)
+	if status != 5 || errs != "" || !strings.Contains(out, "NOT READY\nthe store can't be written: "+
+		"disk full\n") {
+		t.Errorf("status %d: %s%s", status, out, errs)
 	}
 }

@@ -36,7 +36,7 @@ not prove who it is. The latest of each source are kept.
 func rejectedLister() *lister[wire.Rejected] {
 	return &lister[wire.Rejected]{
 		noun: "refused message", plural: "refused messages",
-		filters: []filter{{"source", "of this source", sourceNames}},
+		filters: []filter{{"source", "of this `SOURCE`", sourceNames}},
 		fetch: func(ctx context.Context, c *client.Client, q client.Query) (
 			client.Page[wire.Rejected], error) {
 			return c.Rejected(ctx, q)

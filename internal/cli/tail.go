@@ -47,7 +47,7 @@ example because it is restarted, this waits for it, and shows then what came mea
 		},
 	}, 0, 0, "")
 	chosen = l.addFilters(a, c)
-	c.Flags().IntVarP(&lines, "lines", "n", 10, "how many of the latest are shown at first")
+	c.Flags().IntVarP(&lines, "lines", "n", 10, "`N` of the latest are shown at first")
 	c.Flags().DurationVar(&interval, "interval", time.Second, "how often the server is asked")
 	return c
 }

@@ -34,7 +34,7 @@ tombstone is not listed.`),
 func taskLister() *lister[wire.ListedTask] {
 	return &lister[wire.ListedTask]{
 		noun: "task", plural: "tasks",
-		filters: []filter{{"flow", "of this flow", flowNames}, {"state", "in this state",
+		filters: []filter{{"flow", "of this `FLOW`", flowNames}, {"state", "in this `STATE`",
 			taskStates}},
 		fetch: func(ctx context.Context, c *client.Client, q client.Query) (
 			client.Page[wire.ListedTask], error) {
@@ -160,7 +160,7 @@ func owned(r *wire.Resource) string {
 func resourceLister() *lister[wire.ListedResource] {
 	return &lister[wire.ListedResource]{
 		noun: "resource", plural: "resources",
-		filters: []filter{{"kind", "of this kind", nil}},
+		filters: []filter{{"kind", "of this `KIND`", nil}},
 		fetch: func(ctx context.Context, c *client.Client, q client.Query) (
 			client.Page[wire.ListedResource], error) {
 			return c.Resources(ctx, q)
