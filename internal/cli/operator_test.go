@@ -387,7 +387,8 @@ destinations:
 	p.mustPost("pay", `{"id":1}`)
 	testserver.Until(t, patience, "both stand", func() bool {
 		out := plain(p.told("status"))
-		return strings.Contains(out, "source pay is paused since TIME, callbacks wait: service answered 401 ") &&
+		return strings.Contains(out, "source pay is paused since TIME, callbacks wait: "+
+			"service answered 401 ") &&
 			strings.Contains(out, "destination broker is away, effects wait: ")
 	})
 	for _, what := range []string{"sources", "destinations"} {
