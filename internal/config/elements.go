@@ -18,7 +18,6 @@ const (
 // elements reads `each`: how a message that carries several callbacks is taken apart. It returns
 // the variables of the expressions that are about one callback, and `each` as the plan has it.
 func (r *reader) elements(o *object, s *inbox.Source) (vars expr.VarSet, text string) {
-	r.noItem = "the source has no `each`, so its messages are one callback each"
 	n := o.get("each")
 	if n == nil || n.kind == badKind {
 		return varsMessage, ""
@@ -95,22 +94,20 @@ func (r *reader) fedBy() map[string][]feed {
 	return all
 }
 
-// itemOf returns the variable item if a flow has it. Otherwise noItem says why not.
-func (r *reader) itemOf(flow string) expr.VarSet {
+// itemOf returns the variable item if a flow has it, else the reason why it hasn't.
+func (r *reader) itemOf(flow string) (vars expr.VarSet, whyNot string) {
 	if r.unread {
-		return expr.Item // one of the sources that can't be known may have it
+		return expr.Item, "" // one of the sources that can't be known may have it
 	}
 	feeds := r.feedsOf[flow]
 	for _, f := range feeds {
 		if !f.hasItems {
-			r.noItem = "the source " + quote(f.source) + ", which feeds the flow, has no `each`" +
+			return 0, "the source " + quote(f.source) + ", which feeds the flow, has no `each`" +
 				" (with each: \"body\" its item is the body)"
-			return 0
 		}
 	}
 	if len(feeds) == 0 {
-		r.noItem = "no source with `each` feeds the flow"
-		return 0
+		return 0, "no source with `each` feeds the flow"
 	}
-	return expr.Item
+	return expr.Item, ""
 }

@@ -44,7 +44,9 @@ func (r *reader) flow(key *node, o *object) {
 	what := "the flow " + quote(key.text)
 	m := &flow.Machine{Name: key.text}
 	s := FlowSettings{Name: key.text, node: o.n}
-	r.item = r.itemOf(key.text)
+	item, whyNot := r.itemOf(key.text)
+	r.item = item
+	defer r.withoutItem(whyNot)()
 	task := o.exprNode("task")
 	if task == nil && !o.has("task") {
 		r.add(key.at, "%s has no `task`; expected an expression that names the task, such as"+

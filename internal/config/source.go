@@ -51,6 +51,7 @@ func (r *reader) sources(o *object) {
 
 func (r *reader) source(key *node, o *object, taken map[string]*node) {
 	s := &inbox.Source{Name: key.text}
+	defer r.withoutItem("the source has no `each`, so its messages are one callback each")()
 	showPreset(o)
 	r.paths(o, s, taken)
 	s.Form = o.choice("content", "json", "json", "form") == "form"
