@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -243,6 +244,48 @@ func TestAReceiptGoesOnWithTheSendersTrace(t *testing.T) {
 	}
 	if len(attributes) > 0 {
 		t.Errorf("more attributes: %v", attributes)
+	}
+}
+
+func TestAReceiptTellsWhatFailedAndWhichCallbacksItHas(t *testing.T) {
+	tr, spans := tracer(t)
+	ask := func(got inbox.Received) tracetest.SpanStub {
+		t.Helper()
+		r := httptest.NewRequest("BREW", "/in/rcs", nil)
+		tr.Receipt(r, "rcs", "", "").End(got)
+		list := spans()
+		if len(list) != 1 || list[0].Name != "_OTHER /in/rcs" {
+			t.Fatalf("spans %v", list)
+		}
+		return list[0]
+	}
+	away := ask(inbox.Received{Outcome: queue.Unavailable, Status: 503})
+	if away.Status.Code != codes.Error || attributesOf(away)["error.type"] != "unavailable" {
+		t.Errorf("unavailable: %v %v", away.Status, attributesOf(away))
+	}
+	wrong := ask(inbox.Received{Outcome: queue.Invalid, Status: 400})
+	if wrong.Status.Code != codes.Unset { // the sender's fault is no error of a server's span
+		t.Errorf("invalid: %v", wrong.Status)
+	}
+	known := ask(inbox.Received{Outcome: queue.Duplicate, Status: 200, Known: "abc"})
+	if got := attributesOf(known)["once.callback.id"]; got != "abc" {
+		t.Errorf("a known one has the id %q", got)
+	}
+	many := inbox.Received{Outcome: queue.Accepted, Status: 200,
+		Receipts: []queue.Receipt{{}, {Identity: once.Identity{77}}}} // new after a while
+	for i := range 20 {
+		many.Arrivals = append(many.Arrivals, queue.Arrival{Identity: once.Identity{byte(i + 1)}})
+	}
+	got := attributesOf(ask(many))
+	list := got["once.callback.ids"]
+	if got["messaging.batch.message_count"] != "20" || got["once.callback.id"] != "" {
+		t.Errorf("20 callbacks: %v", got)
+	}
+	for id, want := range map[once.Identity]bool{{1}: true, {77}: true, {2}: false, {16}: true,
+		{17}: false} {
+		if strings.Contains(list, id.ID()) != want {
+			t.Errorf("the list has %s: %v, want %v", id.ID(), !want, want)
+		}
 	}
 }
 
