@@ -80,8 +80,8 @@ func Attempt(ctx context.Context, cfg HandlerConfig, row queue.Row) queue.Settle
 	}
 	s := queue.Settlement{Grant: row.Grant(), State: queue.Done}
 	if _, only := cfg.Handler.(workOnly); !only {
-		s.Commit = func(ctx context.Context, tx queue.Tx) error {
-			return cfg.Handler.Commit(ctx, tx, c, result)
+		s.Commit = func(limit context.Context, tx queue.Tx) error {
+			return cfg.Handler.Commit(&valuedContext{limit, ctx}, tx, c, result)
 		}
 	}
 	return s

@@ -55,6 +55,32 @@ func TestAttempt_HandsOverTheWholeCallback(t *testing.T) {
 	}
 }
 
+func TestAttempt_CommitHasTheValuesOfItsAttemptAndTheEndOfTheStore(t *testing.T) {
+	type key struct{}
+	attempt, end := context.WithCancel(context.WithValue(t.Context(), key{}, "span"))
+	var got context.Context
+	h := inbox.CommitFunc(func(ctx context.Context, _ queue.Tx, _ inbox.Callback) error {
+		got = ctx
+		return nil
+	})
+	s := inbox.Attempt(attempt, inbox.HandlerConfig{Handler: h}, row(1))
+	end() // the try is over, its Commit is not
+	limit, stop := context.WithTimeout(context.WithValue(t.Context(), key{}, nil), time.Minute)
+	defer stop()
+	if err := s.Commit(limit, nil); err != nil {
+		t.Fatal(err)
+	}
+	want, _ := limit.Deadline()
+	if deadline, ok := got.Deadline(); !ok || !deadline.Equal(want) || got.Err() != nil ||
+		got.Value(key{}) != "span" {
+		t.Errorf("deadline %v, error %v, value %v", deadline, got.Err(), got.Value(key{}))
+	}
+	stop()
+	if got.Err() == nil {
+		t.Error("it does not end with the store's limit")
+	}
+}
+
 func TestAttempt_ResultReachesCommit(t *testing.T) {
 	boom := errors.New("boom")
 	cfg := inbox.HandlerConfig{Handler: both{commit: func(result any) error {

@@ -35,15 +35,16 @@ func (d *deadlines) context(now time.Time) context.Context {
 	return d.latest.Load().ctx
 }
 
-// appendContext has the end of a shared deadline and the values of a request. The request's own
-// end is left out: a callback is stored whether or not its sender still waits for the answer.
-type appendContext struct {
+// valuedContext has the end of one context and the values of both. An Append has a shared deadline
+// and the values of its request, whose own end is left out: a callback is stored whether or not its
+// sender still waits for the answer. A Commit has the store's limit and the values of its attempt.
+type valuedContext struct {
 	context.Context
 	values context.Context
 }
 
 // Value looks at the deadline first, so that contexts derived from this one find what ends it.
-func (c *appendContext) Value(key any) any {
+func (c *valuedContext) Value(key any) any {
 	if v := c.Context.Value(key); v != nil {
 		return v
 	}

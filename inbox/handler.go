@@ -27,7 +27,8 @@ type Handler interface {
 	// by [Permanent], [RetryAfter] or [Unknown].
 	Work(ctx context.Context, c Callback) (result any, err error)
 	// Commit writes in the transaction in which the callback becomes done. It has to be short:
-	// the store bounds it. An error undoes it all and is judged like one of Work.
+	// the store bounds it by ctx, which has the values of Work's, such as the span of the attempt.
+	// An error undoes it all and is judged like one of Work.
 	Commit(ctx context.Context, tx queue.Tx, c Callback, result any) error
 }
 

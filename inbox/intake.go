@@ -235,7 +235,7 @@ func tooLong(event string, route *Route) string {
 
 // append makes the callbacks durable, all or none.
 func (in *intake) append(r *http.Request) verdict {
-	ctx := &appendContext{Context: in.rc.deadline.context(time.Now()), values: r.Context()}
+	ctx := &valuedContext{Context: in.rc.deadline.context(time.Now()), values: r.Context()}
 	receipts, err := in.rc.store.Append(ctx, in.arrivals)
 	if err == nil && len(receipts) != len(in.arrivals) {
 		err = fmt.Errorf("store gave %d receipts for %d arrivals", len(receipts), len(in.arrivals))
