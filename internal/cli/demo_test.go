@@ -2,8 +2,10 @@ package cli_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -61,6 +63,76 @@ func TestTheDemoComesOutRight(t *testing.T) {
 		}
 	}
 	nothingLeft(t, dir)
+}
+
+// Somebody moves a task behind the robots' backs: that is not what had to come of its callbacks.
+func TestADemoThatIsTamperedWithComesOutWrongAndNamesTheTask(t *testing.T) {
+	t.Parallel()
+	p, dir := demo(t, "--robots", "4", "--duration", "4s", "--seed", "7", "--rate", "40")
+	task := ""
+	testserver.Until(t, patience, "a task is moved", func() bool {
+		select {
+		case <-p.ended:
+			t.Fatalf("it ended with %d:\n%s%s", p.status(), p.out, p.err)
+		default:
+		}
+		task = tamper(t, dir)
+		return task != ""
+	})
+	if status := p.status(); status != 1 {
+		t.Errorf("status %d, want 1", status)
+	}
+	for _, want := range []string{"✗ It came out wrong: ", "task " + task + ": ",
+		"\ntask " + task + "\n  sent, and the answer:\n", "its store are kept in " + dir,
+		"The same again: once demo --robots 4 --duration 4s --rate 40 --seed 7\n"} {
+		if !strings.Contains(p.out.String(), want) {
+			t.Errorf("it lacks %q:\n%s", want, p.out)
+		}
+	}
+	if n := len(children(t, dir)); n != 0 || p.err.String() != "" {
+		t.Errorf("%d processes are left, and it complains %q", n, p.err)
+	}
+}
+
+// tamper ends a task that owns a roadway, as a person would, and returns it; empty: it could not.
+func tamper(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "once-demo-*", "once.yaml"))
+	if err != nil || len(files) != 1 {
+		return ""
+	}
+	b, err := os.ReadFile(files[0])
+	found := regexp.MustCompile(`admin: {listen: "(.*)"}`).FindSubmatch(b)
+	if err != nil || found == nil {
+		return ""
+	}
+	url := "http://" + string(found[1]) + "/api/v1/"
+	res, err := http.Get(url + "resources?kind=roadway")
+	if err != nil {
+		return ""
+	}
+	defer res.Body.Close()
+	var page struct {
+		Items []struct{ Owner *struct{ Task string } }
+	}
+	if err := json.NewDecoder(res.Body).Decode(&page); err != nil {
+		return ""
+	}
+	for _, r := range page.Items {
+		if r.Owner == nil {
+			continue
+		}
+		moved, err := http.Post(url+"tasks/transport/"+r.Owner.Task+"/move", "application/json",
+			strings.NewReader(`{"actor":"test","reason":"tampers","to":"finished"}`))
+		if err != nil {
+			return ""
+		}
+		moved.Body.Close()
+		if moved.StatusCode == http.StatusOK {
+			return r.Owner.Task
+		}
+	}
+	return ""
 }
 
 func TestTheDemosPageKnowsAllOfItsFlags(t *testing.T) {
