@@ -3,9 +3,11 @@ package inbox_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/oncekit/once"
@@ -67,4 +69,34 @@ func BenchmarkReceiver(b *testing.B) {
 			b.Fatalf("answer %d", w.status)
 		}
 	}
+}
+
+// What a message with many elements costs, by element: key, fingerprint, body and item of each.
+func BenchmarkElements(b *testing.B) {
+	const n = 1000
+	var list strings.Builder
+	for i := range n {
+		fmt.Fprintf(&list, `,{"no":%d,"state":3,"startLocation":"p%d","robotCode":"6001"}`, i, i)
+	}
+	body := []byte(`{"reqCode":"15A0BC96B1112","reqTime":"2026-04-03 10:08:06","data":[` +
+		list.String()[1:] + `]}`)
+	source := listed()
+	source.Replies = nil
+	rc := newReceiver(b, newMemStore(), inbox.Config{}, source)
+	r := httptest.NewRequest(http.MethodPost, "/in/listed", nil)
+	r.ContentLength = int64(len(body))
+	r.Header = http.Header{"Content-Type": {"application/json"}}
+	reader := bytes.NewReader(body)
+	r.Body = io.NopCloser(reader)
+	w := &nullWriter{header: http.Header{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		reader.Reset(body)
+		clear(w.header)
+		rc.ServeHTTP(w, r)
+		if w.status != http.StatusOK {
+			b.Fatalf("answer %d", w.status)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/element")
 }

@@ -217,3 +217,45 @@ func TestEncodedBodiesAndFormsAreWorkedByAFlow(t *testing.T) {
 		t.Errorf("the flow saw %v", task.Fields)
 	}
 }
+
+// The elements of the robots' own messages are handed over alone, in the form of their sender.
+func TestAServiceGetsOneElementOfARobotsMessage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ preset, path, body, want string }{
+		{"hik-rcs-v4", "/api/robot/reporter/task",
+			`{"reqCode":"q","robotTaskCode":"T1","extra":"[{\"method\":\"start\",\"n\":1e400},{\"method\":\"end\"}]"}`,
+			`0 {"extra":"[{\"method\":\"start\",\"n\":1e400}]","reqCode":"q","robotTaskCode":"T1"}` + "\n" +
+				`1 {"extra":"[{\"method\":\"end\"}]","reqCode":"q","robotTaskCode":"T1"}`},
+		{"geekplus-rms", "/in/x",
+			`{"id":"client","request":{"header":{"requestId":"r"},"body":{"tasks":[` +
+				`{"taskId":9007199254740993,"taskStatus":"DONE"},{"taskId":2,"taskStatus":"DONE"}]}}}`,
+			`0 {"id":"client","request":{"body":{"tasks":[{"taskId":9007199254740993,"taskStatus":"DONE"}]},"header":{"requestId":"r"}}}` + "\n" +
+				`1 {"id":"client","request":{"body":{"tasks":[{"taskId":2,"taskStatus":"DONE"}]},"header":{"requestId":"r"}}}`},
+		{"hik-rcs-v3-warnings", "/in/x",
+			`{"reqCode":"q","data:":[{"robotCode":"1","beginTime":"t","warnContent":"w","taskCode":""},` +
+				`{"robotCode":"2","beginTime":"t","warnContent":"w","taskCode":"T"}]}`,
+			`0 {"data:":[{"beginTime":"t","robotCode":"1","taskCode":"","warnContent":"w"}],"reqCode":"q"}` + "\n" +
+				`1 {"data:":[{"beginTime":"t","robotCode":"2","taskCode":"T","warnContent":"w"}],"reqCode":"q"}`},
+	} {
+		t.Run(c.preset, func(t *testing.T) {
+			t.Parallel()
+			sink := testserver.NewHTTPSink(t)
+			s := serve(t, t.TempDir(), `
+sources:
+  x: {preset: `+c.preset+`, auth: none, to: {http: "`+sink.URL()+`"}}
+`)
+			a, err := s.send("POST", s.url+c.path, c.body, "Content-Type", "application/json")
+			if err != nil || a.status != 200 {
+				t.Fatalf("answer %+v, %v", a, err)
+			}
+			var got []string
+			for _, r := range sink.Await(t, 2, patience) {
+				got = append(got, r.Header.Get("Once-Item")+" "+string(r.Body))
+			}
+			slices.Sort(got)
+			if text := strings.Join(got, "\n"); text != c.want {
+				t.Errorf("handed over\n%s, want\n%s", text, c.want)
+			}
+		})
+	}
+}
