@@ -15,10 +15,11 @@ import (
 // Twilio verifies Twilio's signatures: X-Twilio-Signature is over the URL and, for a form, its
 // parameters; for any other body its SHA-256 is in the URL's bodySHA256
 // (https://www.twilio.com/docs/usage/webhooks/webhooks-security). There is no time stamp.
-type Twilio struct{ keys *keys }
+type Twilio struct{ keys, sha256 *keys }
 
-// NewTwilio returns a verifier of Twilio's signatures. A secret is the Auth Token of the account.
-// The tolerance is not used.
+// NewTwilio returns a verifier of Twilio's signatures. A secret is the Auth Token of the account,
+// or a shared key of its webhooks configuration, with which Twilio may sign by SHA-256. The
+// tolerance is not used.
 func NewTwilio(cfg SignedConfig) (*Twilio, error) { return newTwilio(cfg.Secrets, MinSecret) }
 
 func newTwilio(secrets []string, least int) (*Twilio, error) {
@@ -26,11 +27,41 @@ func newTwilio(secrets []string, least int) (*Twilio, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := newKeys("sha1", list, least)
-	return &Twilio{keys}, err
+	t := &Twilio{}
+	if t.keys, err = newKeys("sha1", list, least); err != nil {
+		return nil, err
+	}
+	t.sha256, err = newKeys("sha256", list, least)
+	return t, err
 }
 
-const twilioHeader = "X-Twilio-Signature"
+const (
+	twilioHeader   = "X-Twilio-Signature"
+	twilioSettings = "X-Twilio-Webhooks-Signature-Settings"
+)
+
+// chosen returns the keys for the algorithm that the settings name, such as
+// key=…,algorithm=HMAC_SHA256; without them it is SHA-1
+// (https://www.twilio.com/docs/usage/webhooks/webhook-shared-keys). Either needs a secret, so who
+// changes the header gains nothing.
+func (t *Twilio) chosen(r *Request) (*keys, error) {
+	if len(r.Header[twilioSettings]) == 0 {
+		return t.keys, nil
+	}
+	value, err := one(r.Header, twilioSettings)
+	if err != nil {
+		return nil, err
+	}
+	for part := range strings.SplitSeq(value, ",") {
+		switch strings.TrimSpace(part) {
+		case "algorithm=HMAC_SHA1":
+			return t.keys, nil
+		case "algorithm=HMAC_SHA256":
+			return t.sha256, nil
+		}
+	}
+	return nil, &Error{Malformed, "header " + twilioSettings + " names no algorithm that is known"}
+}
 
 // maxParameters bounds the parameters of a form, which are sorted.
 const maxParameters = 1000
@@ -46,7 +77,11 @@ func (t *Twilio) Verify(r *Request) error {
 	if err != nil {
 		return err
 	}
-	sigs, err := t.keys.decodeAll(twilioHeader, []string{value},
+	keys, err := t.chosen(r)
+	if err != nil {
+		return err
+	}
+	sigs, err := keys.decodeAll(twilioHeader, []string{value},
 		base64Decoder(base64.StdEncoding))
 	if err != nil {
 		return err
@@ -63,7 +98,7 @@ func (t *Twilio) Verify(r *Request) error {
 	}
 	match := false
 	for _, u := range withPorts(r.URL) { // all of them, so that the time tells nothing
-		right := t.keys.matches(sigs, func(h hash.Hash) {
+		right := keys.matches(sigs, func(h hash.Hash) {
 			_, _ = h.Write([]byte(u)) // a hash never fails
 			_, _ = h.Write([]byte(form))
 		})

@@ -123,6 +123,32 @@ func TestTwilio_TheBodyIsThatOfItsSum(t *testing.T) {
 	wantKind(t, "too many parameters", s.verifier.Verify(r), Malformed)
 }
 
+// The signed text of Twilio's vector, signed with openssl dgst -sha256 -hmac 12345.
+func TestTwilio_ASharedKeyMaySignBySHA256(t *testing.T) {
+	s := signedMessages()["twilio"]
+	const settings = "X-Twilio-Webhooks-Signature-Settings"
+	const sha256 = "033hgUJA9M/hXIZsYjwkerEP/DBm35nEri5FhCYjA5s="
+	for name, tt := range map[string]struct {
+		settings, signature string
+		want                Kind
+	}{
+		"SHA-256":           {"key=k1,algorithm=HMAC_SHA256", sha256, 0},
+		"SHA-1":             {"key=k1,algorithm=HMAC_SHA1", "RSOYDt4T1cUTdK1PDd93/VVr8B8=", 0},
+		"SHA-1 for SHA-256": {"algorithm=HMAC_SHA256", "RSOYDt4T1cUTdK1PDd93/VVr8B8=", Malformed},
+		"SHA-256 for SHA-1": {"algorithm=HMAC_SHA1", sha256, Malformed},
+		"another":           {"key=k1,algorithm=NONE", sha256, Malformed},
+		"empty":             {" ", sha256, Missing},
+	} {
+		r := s.request()
+		r.Header.Set(settings, tt.settings)
+		r.Header.Set("X-Twilio-Signature", tt.signature)
+		wantKind(t, name, s.verifier.Verify(r), tt.want)
+	}
+	r := s.request()
+	r.Header[settings] = []string{"algorithm=HMAC_SHA1", "algorithm=HMAC_SHA1"}
+	wantKind(t, "doubled", s.verifier.Verify(r), Doubled)
+}
+
 // A name with several values is signed once for each different value, sorted.
 func TestTwilio_AFormIsSortedAndEachValueCountsOnce(t *testing.T) {
 	got, err := twilioForm("B=2&a=x&B=10&B=2&A=&C+D=%C3%BC")
