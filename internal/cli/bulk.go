@@ -114,8 +114,8 @@ func (l *lister[T]) some(number string) string {
 	return l.plural
 }
 
-// gather reads the ids of a number of pages, which may be short. The cursor of the query goes on; it
-// is empty at the end.
+// gather reads the ids of a number of pages, which may be short. The cursor of the query goes on;
+// it is empty at the end.
 func (l *lister[T]) gather(ctx context.Context, c *client.Client, q *client.Query,
 	pages int) (ids []string, err error) {
 	for range pages {

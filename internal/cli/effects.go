@@ -47,7 +47,8 @@ func effectLister() *lister[wire.Effect] {
 		noun: "effect", plural: "effects",
 		filters: []filter{
 			{"destination", "to this `DESTINATION`", destinationNames},
-			{"state", "in this `STATE`: " + strings.Join(names(queue.States(queue.Effect)...), ", "),
+			{"state", "in this `STATE`: " +
+				strings.Join(names(queue.States(queue.Effect)...), ", "),
 				fixed(names(queue.States(queue.Effect)...)...)},
 			{"name", "with this `NAME`", nil},
 			{"task", "of this `TASK`", nil},

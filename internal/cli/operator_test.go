@@ -419,8 +419,8 @@ func TestStatusTellsOfAStoreThatCannotBeWritten(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	status, out, errs := run("status", "--server", s.URL)
-	if status != 5 || errs != "" || !strings.Contains(out, "NOT READY\nthe store can't be written: "+
-		"disk full\n") {
+	const want = "NOT READY\nthe store can't be written: disk full\n"
+	if status != 5 || errs != "" || !strings.Contains(out, want) {
 		t.Errorf("status %d: %s%s", status, out, errs)
 	}
 }
