@@ -222,3 +222,19 @@ func TestPreset_EachIsMergedByMember(t *testing.T) {
 		t.Errorf("%v, %v, refuse %v; want one item", items, err, s.RefuseBad)
 	}
 }
+
+// A preset in the place of fields that say the same is no change to a store.
+func TestPreset_IsTheSameSourceAsItsFields(t *testing.T) {
+	written := `sources:
+  rcs:
+    key: ["body.reqCode", "body.taskCode", "body.callbackMethod"]
+    event: "body.callbackMethod"
+    repeats: {new_after: 1h}
+` + called
+	old := mustParse(t, written, Env{}).Plan()
+	c := mustParse(t, withPreset("robot-triple"), Env{})
+	use := InUse{Identities: map[string]int64{"rcs": 5}}
+	if got := ComparePlans(old, c.Plan(), use, c.Migrate); len(got) != 0 {
+		t.Errorf("refused: %v", got)
+	}
+}
