@@ -13,6 +13,9 @@ func sweepCases() []Case {
 	return []Case{
 		{Name: "Sweep/I21_IdentityOutlivesThePayload", Promise: "after KeepBody the payload " +
 			"goes, and its repeats are still duplicates", run: identityOutlives},
+		{Name: "Sweep/I11_I21_RepeatsMinutesAndDaysLater", Promise: "a repeat five minutes and a " +
+			"second later, and on each of the days of a sender's schedule, is a duplicate while " +
+			"the retention lasts, and new afterwards", run: repeatsLater},
 		{Name: "Sweep/CountsFromTheEndOfTheWork", Promise: "retention counts from the end of the " +
 			"work where that is later", run: countsFromEnd},
 		{Name: "Sweep/CountsFromTheLastArrival", Promise: "retention counts from the last " +
@@ -67,6 +70,28 @@ func identityOutlives(k *kit) {
 	}
 	if got := k.receive(arrival("x", 3)); got != queue.Conflict {
 		k.Errorf("other content: %s", got)
+	}
+	k.wantCounts()
+}
+
+func repeatsLater(k *kit) {
+	a := arrival("x")
+	a.Retention = 16 * 24 * hour
+	k.done(a)
+	begun := k.h.Now()
+	for _, at := range []time.Duration{5*time.Minute + time.Second, 25 * hour, 3 * 24 * hour,
+		15 * 24 * hour} {
+		k.h.Advance(at - k.h.Now().Sub(begun))
+		k.sweepAll()
+		if got := k.receive(a); got != queue.Duplicate {
+			k.Errorf("after %v: %s", at, got)
+		}
+	}
+	// The last repeat counts: its retention begins with it.
+	k.h.Advance(16*24*hour + time.Second)
+	k.sweepAll()
+	if got := k.receive(a); got != queue.Accepted {
+		k.Errorf("after its retention: %s", got)
 	}
 	k.wantCounts()
 }
