@@ -52,7 +52,8 @@ func (p *rehearsal) sums(b *strings.Builder, res *Result) {
 	entry(b, "sent", r.Sent, fmt.Sprintf("requests of %s for %s", plural(p.cfg.Robots, "robot"),
 		plural(r.Tasks, "task")))
 	entry(b, "accepted", r.Accepted, "different callbacks")
-	entry(b, "duplicates", r.Duplicates, fmt.Sprintf("repeats, %d of them hours late", r.Late))
+	entry(b, "duplicates", r.Duplicates, fmt.Sprintf("repeats, %s of them hours late",
+		number(int64(r.Late))))
 	entry(b, "conflicts", r.Conflicts, "other content under a known key: the first one counts")
 	entry(b, "no answer", r.Unanswered, "timed out, cut off or refused, and sent again")
 	fmt.Fprintf(b, "what came of those accepted\n")
