@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -158,10 +159,10 @@ func TestPreset_UnknownOnesNameTheNearest(t *testing.T) {
 	}
 }
 
-// What makes identities never changes under the name of a preset: the texts are those of the first
-// release that had it.
-func TestPresets_KeysNeverChange(t *testing.T) {
-	for name, want := range map[string]SourcePlan{
+// robotPlans and webhookPlans are what makes identities by the presets: the texts of the first
+// release that had them.
+func robotPlans() map[string]SourcePlan {
+	return map[string]SourcePlan{
 		"robot-triple": {Key: [][]string{{"body.reqCode", "body.taskCode", "body.callbackMethod"}}},
 		"hik-rcs-v3": {Key: [][]string{
 			{"body.reqCode", "body.taskCode", "body.method"},
@@ -202,8 +203,45 @@ func TestPresets_KeysNeverChange(t *testing.T) {
 			{"body.missionCode", "body.missionStatus", "'-'", "body.containerCode"},
 			{"body.missionCode", "body.missionStatus", "'-'", "'-'"},
 		}},
-	} {
-		c := mustParse(t, withPreset(name, "repeats: duplicate"), Env{})
+	}
+}
+
+func webhookPlans() map[string]SourcePlan {
+	const adyen = "item.NotificationRequestItem."
+	return map[string]SourcePlan{
+		"adyen": {Each: "body.notificationItems", Key: [][]string{
+			{adyen + "pspReference", adyen + "eventCode", adyen + "success"}}},
+		"github": {Key: [][]string{{"header['x-github-delivery']"}}},
+		"paypal": {Key: [][]string{{"body.id"}}},
+		"shopify": {Scope: "header['x-shopify-shop-domain']",
+			Key: [][]string{{"header['x-shopify-webhook-id']"}}},
+		"slack": {Key: [][]string{{"body.event_id"},
+			{"body.type", "body.team_id", "body.minute_rate_limited"}}},
+		"standard-webhooks": {Key: [][]string{{"header['webhook-id']"}}},
+		"stripe":            {Key: [][]string{{"body.id"}}},
+		"twilio": {Form: true, Key: [][]string{
+			{"body.RecordingSid", "body.RecordingStatus"},
+			{"body.MessageSid", "body.MessageStatus"},
+			{"body.MessageSid", "body.SmsStatus"}, {"body.CallSid", "body.CallStatus"}}},
+	}
+}
+
+// What makes identities never changes under the name of a preset: a plant that updates the program
+// would take every repeat for new.
+func TestPresets_KeysNeverChange(t *testing.T) {
+	plans := robotPlans()
+	maps.Copy(plans, webhookPlans())
+	for _, name := range presetNames() {
+		want, known := plans[name]
+		if !known {
+			t.Errorf("%s: what makes its identities isn't held by this test", name)
+			continue
+		}
+		lines := []string{"repeats: duplicate"}
+		if _, isRobot := robotPlans()[name]; !isRobot {
+			lines = append(lines, "auth: none")
+		}
+		c := mustParse(t, withPreset(name, lines...), Env{})
 		if got := c.Plan().Sources["rcs"]; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s\nhas  %+v\nwant %+v", name, got, want)
 		}
