@@ -257,21 +257,20 @@ func statusOf(err error) int {
 	return statusFailed
 }
 
-// withHint adds what to do about an error.
+// withHint makes a clean text of an error and adds what to do about it.
 func withHint(err error) error {
 	var p *wire.Problem
 	var unknown x509.UnknownAuthorityError
+	text := screen.CleanLines(err.Error())
 	switch {
 	case errors.As(err, &p) && p.Status == http.StatusUnauthorized:
-		return fmt.Errorf("%w\n--token-file or ONCE_TOKEN give it to this command", err)
-	case errors.As(err, &p):
-		return errors.New(screen.CleanLines(p.Detail))
+		text += "\n--token-file or ONCE_TOKEN give it to this command"
 	case errors.As(err, &unknown):
-		return fmt.Errorf("%w\n--ca FILE names the authority that signed its certificate", err)
+		text += "\n--ca FILE names the authority that signed its certificate"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("%w\nis it running? --server names another one", err)
+		text += "\nis it running? --server names another one"
 	}
-	return errors.New(screen.CleanLines(err.Error()))
+	return errors.New(text)
 }
 
 // isAway reports whether a server may answer when it is asked again later.
