@@ -41,7 +41,7 @@ func (s *Store) Append(ctx context.Context, arrivals []queue.Arrival) ([]queue.R
 		}
 	}
 	receipts := make([]queue.Receipt, len(arrivals))
-	o := &op{alone: len(arrivals) == 1}
+	o := &op{alone: len(arrivals) == 1, rows: len(arrivals)}
 	o.run = func(t *txn) error {
 		for i := range arrivals {
 			r, err := t.receive(&arrivals[i])

@@ -13,7 +13,7 @@ import (
 func (s *Store) Settle(ctx context.Context, settlements []queue.Settlement) []error {
 	errs := make([]error, len(settlements))
 	culprit := make([]bool, len(settlements)) // its Commit made SQLite give up a transaction
-	err := s.do(ctx, &op{alone: true, run: func(t *txn) error {
+	err := s.do(ctx, &op{alone: true, rows: len(settlements), run: func(t *txn) error {
 		for i := range settlements {
 			if culprit[i] {
 				continue

@@ -123,7 +123,7 @@ func (t *txn) stepRows(lane int64, r queue.StepRequest, settle settleFunc) (out 
 			out.Rows++
 		}
 		rows = rows[1:]
-		stopped = len(t.s.ops) > 0 && time.Since(begun) > most
+		stopped = len(t.s.ops)+len(t.s.longOps) > 0 && time.Since(begun) > most
 	}
 	out.More = stopped || looked == limit
 	return out, nil

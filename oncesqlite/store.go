@@ -114,8 +114,9 @@ type Store struct {
 	lock    *fileLock
 	created bool
 
-	ops  chan *op
-	quit chan struct{}
+	// ops wait for the writer, those that write many rows in longOps.
+	ops, longOps chan *op
+	quit         chan struct{}
 	// ended is closed when the goroutine that writes took its last operation.
 	ended chan struct{}
 	wg    sync.WaitGroup
@@ -184,7 +185,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, errors.New("open store: no path is given")
 	}
 	s := &Store{
-		cfg: cfg, ops: make(chan *op, opBacklog), quit: make(chan struct{}),
+		cfg: cfg, ops: make(chan *op, opBacklog), longOps: make(chan *op, opBacklog),
+		quit:  make(chan struct{}),
 		ended: make(chan struct{}),
 		lanes: map[string]int64{}, laneNames: map[int64]string{},
 		laneKinds: map[int64]int64{},

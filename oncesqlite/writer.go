@@ -17,8 +17,10 @@ type op struct {
 	// alone is true for a run that is one statement, has no effect when it fails, or makes its own
 	// savepoints: it needs none.
 	alone bool
-	err   error
-	done  chan struct{}
+	// rows is how many rows it writes; 0 counts as one. From longOp on it is a long one.
+	rows int
+	err  error
+	done chan struct{}
 }
 
 const (
@@ -26,8 +28,12 @@ const (
 	maxBatch = 1024
 	// minBatch is how many share one at least, if they wait: fewer would cost a commit too often.
 	minBatch = 96
-	// opTime is about what one operation takes.
+	// opTime is about what one operation takes, or each row of one that writes many.
 	opTime = 25 * time.Microsecond
+	// longOp is how many rows make an operation a long one: those wait in a line of their own, of
+	// which a transaction takes one, so that a message with a thousand callbacks holds up nobody
+	// else's for longer than itself.
+	longOp = 64
 )
 
 // batchSize is how many operations may share the next transaction: as many as take about as long as
@@ -40,8 +46,12 @@ func (s *Store) batchSize() int {
 // do hands an operation to the writer and waits until it is durable.
 func (s *Store) do(ctx context.Context, o *op) error {
 	o.done = make(chan struct{})
+	line := s.ops
+	if o.rows >= longOp {
+		line = s.longOps
+	}
 	select {
-	case s.ops <- o:
+	case line <- o:
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.quit:
@@ -70,6 +80,7 @@ func (s *Store) write() {
 		var first *op
 		select {
 		case first = <-s.ops:
+		case first = <-s.longOps:
 		case <-timer.C:
 		case <-s.quit:
 			s.finish()
@@ -81,19 +92,31 @@ func (s *Store) write() {
 	}
 }
 
-// drain returns what waits already, up to a limit, after the first one if there is one.
+// drain returns what waits already, up to a limit, after the first one if there is one: short ones
+// before one long one.
 func (s *Store) drain(first *op, limit int) []*op {
 	var batch []*op
+	long := false
 	if first != nil {
 		batch = append(make([]*op, 0, min(1+len(s.ops), limit)), first)
+		long = first.rows >= longOp
 	}
 	for len(batch) < limit {
 		select {
 		case o := <-s.ops:
 			batch = append(batch, o)
+			continue
 		default:
-			return batch
 		}
+		break
+	}
+	if long {
+		return batch
+	}
+	select {
+	case o := <-s.longOps:
+		batch = append(batch, o)
+	default:
 	}
 	return batch
 }

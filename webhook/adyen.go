@@ -74,9 +74,9 @@ func (a *Adyen) item(v any, name string) error {
 	if err != nil {
 		return err
 	}
-	signed, ok := adyenSigned(item)
-	if !ok {
-		return &Error{Malformed, name + " has a signed field that is neither text nor number"}
+	signed, err := adyenSigned(item)
+	if err != nil {
+		return &Error{Malformed, name + ": " + err.Error()}
 	}
 	if !a.keys.matches(sigs, func(h hash.Hash) {
 		_, _ = h.Write([]byte(signed)) // a hash never fails
@@ -86,30 +86,45 @@ func (a *Adyen) item(v any, name string) error {
 	return nil
 }
 
-// adyenSigned joins the signed fields of an item; a missing one is empty. It returns false for one
-// of another type.
-func adyenSigned(item map[string]any) (string, bool) {
+// adyenSigned joins the signed fields of an item; a missing one is empty. Each is read as Adyen writes
+// it, a text or, of the amount, a whole number, and none but merchantReference may hold a colon: so a
+// joined text has one reading, and what is signed can't be written in another way, which would be
+// another key.
+func adyenSigned(item map[string]any) (string, error) {
 	amount, _ := item["amount"].(map[string]any)
 	list := make([]string, 0, 8)
-	for _, v := range []any{
-		item["pspReference"], item["originalReference"], item["merchantAccountCode"],
-		item["merchantReference"], amount["value"], amount["currency"], item["eventCode"],
-		item["success"],
+	for _, f := range []struct {
+		name  string
+		of    map[string]any
+		colon bool // it may hold one
+	}{
+		{"pspReference", item, false}, {"originalReference", item, false},
+		{"merchantAccountCode", item, false}, {"merchantReference", item, true},
+		{"value", amount, false}, {"currency", amount, false}, {"eventCode", item, false},
+		{"success", item, false},
 	} {
-		switch v := v.(type) {
+		var text string
+		switch v := f.of[f.name].(type) {
 		case nil:
-			list = append(list, "")
 		case string:
-			list = append(list, v)
+			text = v
+			if f.name == "value" {
+				return "", errors.New("the value of its amount is no number")
+			}
 		case json.Number:
-			list = append(list, v.String())
-		case bool:
-			list = append(list, fmt.Sprint(v))
+			text = v.String()
+			if f.name != "value" || strings.ContainsAny(text, ".eE") {
+				return "", fmt.Errorf("its %s is a number that Adyen doesn't write", f.name)
+			}
 		default:
-			return "", false
+			return "", fmt.Errorf("its %s is not a text", f.name)
 		}
+		if !f.colon && strings.Contains(text, ":") {
+			return "", fmt.Errorf("its %s holds a colon", f.name)
+		}
+		list = append(list, text)
 	}
-	return strings.Join(list, ":"), true
+	return strings.Join(list, ":"), nil
 }
 
 // maxNesting bounds the depth of a body, so that it can't exhaust the stack.

@@ -34,8 +34,13 @@ func TestAdyen_EachItemHasToBeRight(t *testing.T) {
 	for text, want := range map[string]Kind{
 		body(adyenItem):            0,
 		body(adyenItem, adyenItem): 0,
-		body(change(`"success":"true"`, `"success":true`)):      0,
-		body(change(`"eventCode"`, `"reason":"x","eventCode"`)): 0, // it is not signed
+		// The same joined text, written in another way: it would be another key.
+		body(change(`"success":"true"`, `"success":true`)):                         Malformed,
+		body(change(`1130`, `"1130"`)):                                             Malformed,
+		body(change(`1130`, `1130.0`)):                                             Malformed,
+		body(change(`"pspReference":"79140`, `"pspReference":"7914:0`)):            Malformed,
+		body(change(`"pspReference"`, `"originalReference":"a:b","pspReference"`)): Malformed,
+		body(change(`"eventCode"`, `"reason":"x","eventCode"`)):                    0, // it is not signed
 		body():                       Missing,
 		`{"live":"false"}`:           Missing,
 		`{"notificationItems":null}`: Missing,
