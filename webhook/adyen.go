@@ -86,10 +86,10 @@ func (a *Adyen) item(v any, name string) error {
 	return nil
 }
 
-// adyenSigned joins the signed fields of an item; a missing one is empty. Each is read as Adyen writes
-// it, a text or, of the amount, a whole number, and none but merchantReference may hold a colon: so a
-// joined text has one reading, and what is signed can't be written in another way, which would be
-// another key.
+// adyenSigned joins the signed fields of an item; a missing one is empty. Each is read as Adyen
+// writes it, a text or, of the amount, a whole number, and none but merchantReference may hold a
+// colon: so a joined text has one reading, and what is signed can't be written in another way,
+// which would be another key.
 func adyenSigned(item map[string]any) (string, error) {
 	amount, _ := item["amount"].(map[string]any)
 	list := make([]string, 0, 8)
