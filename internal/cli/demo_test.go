@@ -56,7 +56,7 @@ func TestTheDemoComesOutRight(t *testing.T) {
 		t.Fatalf("status %d:\n%s%s", status, p.out, p.err)
 	}
 	for _, want := range []string{"once demo: 4 robots, 4s, 40 requests a second, seed 7\n",
-		"server   SIGKILL", "  doubled" + strings.Repeat(" ", 23) + "0\n", "order kept   yes\n",
+		"server   SIGKILL", "  doubled" + strings.Repeat(" ", 15) + "0\n", "order kept   yes\n",
 		"✓ Nothing was lost and nothing was done twice, in spite of 2 SIGKILLs"} {
 		if !strings.Contains(p.out.String(), want) {
 			t.Errorf("it lacks %q:\n%s", want, p.out)

@@ -39,9 +39,9 @@ func (p *rehearsal) tell(r *Result) error {
 	return p.keep(r)
 }
 
-// entry writes one number with what it means.
+// entry writes one number with what it means, in at most 80 columns.
 func entry(b *strings.Builder, name string, n int, what string) {
-	fmt.Fprintf(b, "%s\n", strings.TrimRight(fmt.Sprintf("  %-22s%9s   %s", name,
+	fmt.Fprintf(b, "%s\n", strings.TrimRight(fmt.Sprintf("  %-14s%9s   %s", name,
 		number(int64(n)), what), " "))
 }
 
@@ -54,7 +54,7 @@ func (p *rehearsal) sums(b *strings.Builder, res *Result) {
 	entry(b, "accepted", r.Accepted, "different callbacks")
 	entry(b, "duplicates", r.Duplicates, fmt.Sprintf("repeats, %s of them hours late",
 		number(int64(r.Late))))
-	entry(b, "conflicts", r.Conflicts, "other content under a known key: the first one counts")
+	entry(b, "conflicts", r.Conflicts, "other content, known key: the first one counts")
 	entry(b, "no answer", r.Unanswered, "timed out, cut off or refused, and sent again")
 	fmt.Fprintf(b, "what came of those accepted\n")
 	entry(b, "applied", r.Accepted-r.Stale-r.Parked-r.Dead-r.Unrouted, "once each")
@@ -66,8 +66,8 @@ func (p *rehearsal) sums(b *strings.Builder, res *Result) {
 	fmt.Fprintf(b, "effects\n")
 	entry(b, "expected", r.Expected, "by a model that shares no code with the server")
 	entry(b, "seen", r.Seen, "at their destinations")
-	entry(b, "repeated", r.Repeated, "arrivals with an id that had arrived: to be ignored")
-	entry(b, "alarms", r.Alarms, "tasks that stood still while the clock was put forward")
+	entry(b, "repeated", r.Repeated, "arrivals under an id that had arrived before")
+	entry(b, "alarms", r.Alarms, "tasks that stood still when the clock jumped")
 	entry(b, "lost", r.Lost, "")
 	entry(b, "doubled", r.Doubled, "")
 	fmt.Fprintf(b, "order kept   %s\n", verdict(r.Order, "break"))

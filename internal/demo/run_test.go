@@ -171,6 +171,12 @@ func checkReport(t *testing.T, text string) {
 			t.Errorf("it lacks %s:\n%s", want, text)
 		}
 	}
+	_, sums, _ := strings.Cut(text, "\ncallbacks\n")
+	for _, l := range strings.Split(sums, "\n") {
+		if len([]rune(l)) > 80 {
+			t.Errorf("wider than 80 columns: %s", l)
+		}
+	}
 	if strings.Contains(text, "\x1b") {
 		t.Error("lines hold escape sequences")
 	}

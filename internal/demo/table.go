@@ -195,7 +195,7 @@ var marks = [robotStates]struct {
 	{"·", "between tasks", dim},
 	{"▸", "driving", green},
 	{"■", "at a station", blue},
-	{"!", "without an answer", yellow},
+	{"!", "unanswered", yellow},
 }
 
 func robotLine(f *frame) line {
