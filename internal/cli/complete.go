@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/oncekit/once/internal/client"
+	"github.com/oncekit/once/internal/screen"
 )
 
 // completeTime is how long a shell waits for the server while somebody types.
@@ -39,7 +42,30 @@ func (a *app) offered(values completer) []string {
 	if err != nil {
 		return nil
 	}
-	return list
+	return offerable(list)
+}
+
+// offerable returns what a shell can be offered: senders choose the names of resources, and a shell
+// puts what it completes into the command line as it is, and runs it. Names of other characters
+// have to be typed, in quotes. What stands behind a tab is shown on the terminal.
+func offerable(list []string) []string {
+	out := make([]string, 0, len(list))
+	for _, entry := range list {
+		name, about, found := strings.Cut(entry, "\t")
+		if name == "" || name[0] == '-' || strings.ContainsFunc(name, unfitForShell) {
+			continue
+		}
+		if found {
+			name += "\t" + screen.Clean(about)
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+// unfitForShell reports whether a character can mean more to a shell than itself.
+func unfitForShell(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._:/-", r)
 }
 
 // fixed are values that need no server.
