@@ -127,16 +127,20 @@ func adyenSigned(item map[string]any) (string, error) {
 	return strings.Join(list, ":"), nil
 }
 
-// maxNesting bounds the depth of a body, so that it can't exhaust the stack.
-const maxNesting = 32
+// Bounds of a body that is read before anybody knows who sent it: its depth, so that it can't exhaust
+// the stack, and its values, of which each costs far more memory than its text.
+const (
+	maxNesting = 32
+	maxValues  = 10_000
+)
 
 // readObject reads a JSON object. It is stricter than encoding/json, which takes names for equal
 // that differ in case and lets the last of two equal ones win: what is verified has to be what
 // whoever reads the body finds in it.
 func readObject(b []byte) (map[string]any, error) {
-	d := json.NewDecoder(bytes.NewReader(b))
+	d := &objectReader{json.NewDecoder(bytes.NewReader(b)), maxValues}
 	d.UseNumber()
-	v, err := readValue(d, maxNesting)
+	v, err := d.value(maxNesting)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +156,16 @@ func readObject(b []byte) (map[string]any, error) {
 
 var errJSON = errors.New("it is not valid JSON")
 
-func readValue(d *json.Decoder, depth int) (any, error) {
+// objectReader reads values, up to a number of them.
+type objectReader struct {
+	*json.Decoder
+	left int
+}
+
+func (d *objectReader) value(depth int) (any, error) {
+	if d.left--; d.left < 0 {
+		return nil, fmt.Errorf("it has more than %d values", maxValues)
+	}
 	t, err := d.Token()
 	if err != nil {
 		return nil, errJSON
@@ -167,7 +180,7 @@ func readValue(d *json.Decoder, depth int) (any, error) {
 	if delim == '[' {
 		list := []any{}
 		for d.More() {
-			v, err := readValue(d, depth-1)
+			v, err := d.value(depth - 1)
 			if err != nil {
 				return nil, err
 			}
@@ -188,7 +201,7 @@ func readValue(d *json.Decoder, depth int) (any, error) {
 		if _, twice := m[name]; twice {
 			return nil, errors.New("it has a name twice in one object")
 		}
-		if m[name], err = readValue(d, depth-1); err != nil {
+		if m[name], err = d.value(depth - 1); err != nil {
 			return nil, err
 		}
 	}

@@ -40,7 +40,8 @@ func TestAdyen_EachItemHasToBeRight(t *testing.T) {
 		body(change(`1130`, `1130.0`)):                                             Malformed,
 		body(change(`"pspReference":"79140`, `"pspReference":"7914:0`)):            Malformed,
 		body(change(`"pspReference"`, `"originalReference":"a:b","pspReference"`)): Malformed,
-		body(change(`"eventCode"`, `"reason":"x","eventCode"`)):                    0, // it is not signed
+		body(change(`"eventCode"`, `"reason":"x","eventCode"`)):                    0,         // it is not signed
+		`{"a":[` + strings.Repeat("0,", 10_000) + `0]}`:                            Malformed, // too many values
 		body():                       Missing,
 		`{"live":"false"}`:           Missing,
 		`{"notificationItems":null}`: Missing,

@@ -13,8 +13,8 @@ func (r *reader) auth(o *object) inbox.Verifier {
 	if n := o.get("auth"); n != nil && n.kind == textKind {
 		const open = "none"
 		if n.text != open {
-			r.add(n.at, "auth is %s; expected none, which lets everybody send, or a map such as"+
-				" {bearer: \"${env:NAME}\"}", n.show())
+			r.add(n.at, "auth is a text; expected none, which lets everybody send, or a map such as"+
+				" {bearer: \"${env:NAME}\"}")
 		}
 		o.out.put("auth", lineOut(open))
 		return nil

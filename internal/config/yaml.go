@@ -27,6 +27,8 @@ type tree struct {
 	src   *source
 	fill  *filler
 	nodes int
+	// auth is how many fields `auth` are being read, one inside of the other.
+	auth int
 }
 
 // parse reads one YAML document.
@@ -224,22 +226,47 @@ func (t *tree) mapping(n *ast.MappingNode, at place, depth int) *node {
 		if key == nil {
 			continue
 		}
-		if first, ok := have[key.raw]; ok {
+		first, twice := have[key.raw]
+		if twice {
 			t.add(key.at, "%s is here twice, first in line %d; expected it once",
 				quote(key.raw), first.line)
-			continue
+		} else {
+			have[key.raw] = key.at
 		}
-		have[key.raw] = key.at
 		if tag, ok := v.Value.(*ast.TagNode); ok {
 			values = append(values[:i+1:i+1], append(swallowed(tag, key.at), values[i+1:]...)...)
 		}
-		child := t.node(v.Value, depth+1)
-		if secretField(key.raw) {
-			t.hide(child)
+		child := t.value(key.raw, v.Value, depth)
+		if !twice {
+			out.entries = append(out.entries, entry{key, child})
 		}
-		out.entries = append(out.entries, entry{key, child})
 	}
 	return out
+}
+
+// value reads the value of a field, and hides it if it is a secret.
+func (t *tree) value(name string, v ast.Node, depth int) *node {
+	if name == "auth" {
+		t.auth++
+		defer func() { t.auth-- }()
+	}
+	child := t.node(v, depth+1)
+	if secretField(name) || t.auth > 0 && !plainInAuth(name, child) {
+		t.hide(child)
+	}
+	return child
+}
+
+// plainInAuth tells what below `auth` is never a secret. Everything else there may be one that is
+// misplaced, or whose name is misspelt.
+func plainInAuth(name string, value *node) bool {
+	switch name {
+	case "algorithm", "certificate", "client_names", "encoding", "field", "format", "header",
+		"header_prefix", "ips", "key_encoding", "prefix", "separator", "sign_over", "signed",
+		"timestamp", "tolerance", "url", "username", "webhook_id":
+		return true
+	}
+	return name == "auth" && value.raw == "none"
 }
 
 // swallowed returns the fields after `name: !tag`, which the parser takes for the tag's value.
