@@ -329,6 +329,8 @@ func (p *rehearsal) disturb(ctx, all context.Context) error {
 // sicken lets a destination be unwell for a while.
 func (p *rehearsal) sicken(ctx context.Context, d disturbance) {
 	s := p.sinks[d.of]
+	s.ill.Lock()
+	defer s.ill.Unlock()
 	p.show.happens(fmt.Sprintf("%-8s %s for %s", d.of, d.kind, seconds(d.lasts)))
 	err := s.set(ctx, d.kind)
 	_ = pause(ctx, d.lasts) // it gets well in any case

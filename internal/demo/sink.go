@@ -68,6 +68,9 @@ type sink struct {
 	seen *sightings
 	now  func() time.Time // the server's clock
 
+	// ill is held for the length of a fault: on a slow machine the next one may be due before.
+	ill sync.Mutex
+
 	mu     sync.Mutex
 	rng    *rand.Rand
 	mood   string // empty: it answers
