@@ -12,6 +12,9 @@ import (
 // maxHops bounds how many addresses of X-Forwarded-For are looked at.
 const maxHops = 32
 
+// unknownPeer is the address of a sender whom a trusted proxy has named in a way that can't be read.
+const unknownPeer = "unknown"
+
 // proxies are the networks whose word on a sender's address and URL is believed.
 type proxies []netip.Prefix
 
@@ -46,8 +49,9 @@ func (ps proxies) resolve(r *http.Request) *forwarded {
 	hops, depth := list(r.Header, "X-Forwarded-For"), 0
 	for depth < min(len(hops), maxHops) {
 		text, addr := hop(hops[len(hops)-1-depth])
-		if !addr.IsValid() {
-			break // what stands before it can't be believed
+		if !addr.IsValid() { // what stands before it can't be believed, and it is no proxy's own
+			f.peer = unknownPeer
+			break
 		}
 		f.peer = text
 		depth++
@@ -76,9 +80,15 @@ func (ps proxies) resolve(r *http.Request) *forwarded {
 	return f
 }
 
-// hop reads an address with or without a port, and returns it as it is shown. Its zone, which can
-// be any text, is dropped.
+// hop reads an address with or without a port, in quotes and brackets or without, and returns it as
+// it is shown. Its zone, which can be any text, is dropped.
 func hop(s string) (string, netip.Addr) {
+	if unquoted, ok := strings.CutPrefix(s, `"`); ok {
+		s = strings.TrimSuffix(unquoted, `"`)
+	}
+	if inner, ok := strings.CutPrefix(s, "["); ok && strings.HasSuffix(inner, "]") {
+		s = strings.TrimSuffix(inner, "]")
+	}
 	if ap, err := netip.ParseAddrPort(s); err == nil {
 		addr := ap.Addr().WithZone("")
 		return netip.AddrPortFrom(addr, ap.Port()).String(), addr

@@ -99,10 +99,14 @@ func TestI03_TheSendersURLAndAddressAreBelievedOfProxiesOnly(t *testing.T) {
 		"all are proxies": {proxy, "", pairs{"X-Forwarded-For", "10.3.3.3, 10.2.2.2"},
 			"http://inner:8080/in/rcs?b=2&a=%20x", "10.3.3.3"},
 		"no address": {proxy, "", pairs{"X-Forwarded-For", "203.0.113.5, unknown, 10.2.2.2"},
-			"http://inner:8080/in/rcs?b=2&a=%20x", "10.2.2.2"},
+			"http://inner:8080/in/rcs?b=2&a=%20x", "unknown"},
+		"brackets": {proxy, "", pairs{"X-Forwarded-For", "[2001:db8::5]"},
+			"http://inner:8080/in/rcs?b=2&a=%20x", "2001:db8::5"},
+		"quotes": {proxy, "", pairs{"X-Forwarded-For", `"[2001:db8::5]:99"`},
+			"http://inner:8080/in/rcs?b=2&a=%20x", "[2001:db8::5]:99"},
 		"nonsense": {proxy, "", pairs{"X-Forwarded-For", ", ,x", "X-Forwarded-Proto", "gopher",
 			"X-Forwarded-Host", "a/b", "X-Forwarded-Port", "http", "X-Forwarded-Prefix", "x"},
-			"http://inner:8080/in/rcs?b=2&a=%20x", proxy},
+			"http://inner:8080/in/rcs?b=2&a=%20x", "unknown"},
 		"the public URL wins": {proxy, "https://example.net:444/base/", pairs{
 			"X-Forwarded-For", "203.0.113.5", "X-Forwarded-Host", "example.org"},
 			"https://example.net:444/base/in/rcs?b=2&a=%20x", "203.0.113.5"},
@@ -186,6 +190,20 @@ func TestSigned_TheAddressIsThatBehindTheProxies(t *testing.T) {
 	}
 	if w, _ := verified(t, peers, from("203.0.113.9:80", "/in/rcs")); w.Code != 200 {
 		t.Errorf("without a proxy: answer %d", w.Code)
+	}
+}
+
+// A proxy whose word can't be read does not lend its own address to a sender.
+func TestSigned_ASenderWhoseAddressIsUnknownIsOnNoList(t *testing.T) {
+	peers, err := webhook.NewPeers(netip.MustParsePrefix("::ffff:10.0.0.0/104"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for forwarded, want := range map[string]int{"10.2.3.4": 200, "x": 401, "203.0.113.5": 401} {
+		w, _ := verified(t, peers, from("10.0.0.1:80", "/in/rcs", "X-Forwarded-For", forwarded))
+		if w.Code != want {
+			t.Errorf("%s: status %d, want %d", forwarded, w.Code, want)
+		}
 	}
 }
 

@@ -127,8 +127,8 @@ func adyenSigned(item map[string]any) (string, error) {
 	return strings.Join(list, ":"), nil
 }
 
-// Bounds of a body that is read before anybody knows who sent it: its depth, so that it can't exhaust
-// the stack, and its values, of which each costs far more memory than its text.
+// Bounds of a body that is read before anybody knows who sent it: its depth, so that it can't
+// exhaust the stack, and its values, of which each costs far more memory than its text.
 const (
 	maxNesting = 32
 	maxValues  = 10_000

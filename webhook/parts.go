@@ -77,7 +77,13 @@ func parsePart(inner string) (part, error) {
 		named && name == "" {
 		return part{}, fmt.Errorf("what is signed has {%s}, which is none of %s", inner, wantParts)
 	}
-	return part{kind, http.CanonicalHeaderKey(name)}, nil
+	name = http.CanonicalHeaderKey(name)
+	switch name {
+	case "Host", "Content-Length", "Transfer-Encoding", "Trailer":
+		return part{}, fmt.Errorf("what is signed has the header %s, which net/http takes out of"+
+			" the headers", name)
+	}
+	return part{kind, name}, nil
 }
 
 // has reports whether a piece of one of the kinds is signed.

@@ -53,6 +53,9 @@ func NewPeers(networks ...netip.Prefix) (*Peers, error) {
 		if !p.IsValid() {
 			return nil, errors.New("a network is not valid")
 		}
+		if p.Addr().Is4In6() && p.Bits() >= 96 {
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+		}
 		v.list = append(v.list, p.Masked())
 	}
 	if len(v.list) == 0 {

@@ -143,3 +143,11 @@ func (a *app) resourceNames(*cobra.Command, []string, string) ([]string,
 		return out, err
 	}), cobra.ShellCompDirectiveNoFileComp
 }
+
+// shellQuoted is a text as a shell takes it for one word and for nothing else.
+func shellQuoted(s string) string {
+	if s != "" && s[0] != '-' && !strings.ContainsFunc(s, unfitForShell) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -17,3 +17,14 @@ func TestAShellIsOfferedNothingThatItWouldRun(t *testing.T) {
 		t.Errorf("offered %q, want %q", got, want)
 	}
 }
+
+func TestACommandToBeCopiedIsOneForTheShell(t *testing.T) {
+	for text, want := range map[string]string{
+		"transport/TASK-1": "transport/TASK-1", "f/T$(id)": "'f/T$(id)'", "f/it's": `'f/it'\''s'`,
+		"f/a b": "'f/a b'", "": "''", "-x": "'-x'",
+	} {
+		if got := shellQuoted(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}

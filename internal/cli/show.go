@@ -201,7 +201,7 @@ func adviceFor(c *wire.CallbackDetail) (lines []string) {
 	switch queue.State(c.State) {
 	case queue.Dead, queue.Held, queue.Parked, queue.Unrouted:
 		if queue.Cause(c.DeadCause) == queue.CauseIllegal && c.Flow != "" {
-			lines = append(lines, fmt.Sprintf("once tasks show %s/%s", c.Flow, c.Task))
+			lines = append(lines, "once tasks show "+shellQuoted(c.Flow+"/"+c.Task))
 		}
 		add("retry", "once the cause is mended")
 		add("discard", "if it shall not be worked any more")

@@ -69,6 +69,12 @@ func New(cfg Config) (*Client, error) {
 		cfg.UserAgent = "once"
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy = func(r *http.Request) (*url.URL, error) {
+		if r.URL.Scheme == "http" { // a proxy would read the token
+			return nil, nil
+		}
+		return http.ProxyFromEnvironment(r)
+	}
 	if cfg.CA != nil {
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(cfg.CA) {

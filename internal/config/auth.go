@@ -13,8 +13,8 @@ func (r *reader) auth(o *object) inbox.Verifier {
 	if n := o.get("auth"); n != nil && n.kind == textKind {
 		const open = "none"
 		if n.text != open {
-			r.add(n.at, "auth is a text; expected none, which lets everybody send, or a map such as"+
-				" {bearer: \"${env:NAME}\"}")
+			r.add(n.at, "auth is a text; expected none, which lets everybody send, or a map such"+
+				" as {bearer: \"${env:NAME}\"}")
 		}
 		o.out.put("auth", lineOut(open))
 		return nil
@@ -169,6 +169,10 @@ func (r *reader) networks(o *object, field string) []netip.Prefix {
 				a = a.Unmap()
 				p = netip.PrefixFrom(a, a.BitLen())
 			}
+		}
+		const mapped = 96 // bits before an IPv4 address that is written as an IPv6 one
+		if err == nil && p.Addr().Is4In6() && p.Bits() >= mapped {
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
 		}
 		switch {
 		case err != nil || !p.IsValid():

@@ -75,7 +75,11 @@ func (r *receipt) End(got inbox.Received) {
 		keyOutcome.String(string(got.Outcome)),
 		attribute.Int("http.response.status_code", got.Status),
 	)
-	if host, _, err := net.SplitHostPort(got.Peer); err == nil {
+	if got.Peer != "" {
+		host, _, err := net.SplitHostPort(got.Peer)
+		if err != nil { // from a proxy's header, without a port
+			host = got.Peer
+		}
 		r.span.SetAttributes(attribute.String("client.address", host))
 	}
 	switch n := len(got.Arrivals); {
