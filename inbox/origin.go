@@ -12,7 +12,8 @@ import (
 // maxHops bounds how many addresses of X-Forwarded-For are looked at.
 const maxHops = 32
 
-// unknownPeer is the address of a sender whom a trusted proxy has named in a way that can't be read.
+// unknownPeer stands for the address of a sender whom a trusted proxy has named in a way that can't
+// be read.
 const unknownPeer = "unknown"
 
 // proxies are the networks whose word on a sender's address and URL is believed.

@@ -275,6 +275,7 @@ func TestConstructorsRefuse(t *testing.T) {
 		"a brace":   {with(func(c *HMACConfig) { c.Signed = "{body" }), "without its }"},
 		"a piece":   {with(func(c *HMACConfig) { c.Signed = "{bod}" }), "{bod}"},
 		"no name":   {with(func(c *HMACConfig) { c.Signed = "{body}{header:}" }), "{header:}"},
+		"no header": {with(func(c *HMACConfig) { c.Signed = "{body}{header:host}" }), "Host"},
 		"a name":    {with(func(c *HMACConfig) { c.Signed = "{body:x}" }), "{body:x}"},
 		"unsigned": {with(func(c *HMACConfig) { c.TimestampHeader = "X-T" }),
 			"anybody could renew it"},
