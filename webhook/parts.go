@@ -79,7 +79,7 @@ func parsePart(inner string) (part, error) {
 	}
 	name = http.CanonicalHeaderKey(name)
 	switch name {
-	case "Host", "Content-Length", "Transfer-Encoding", "Trailer":
+	case "Host", "Transfer-Encoding", "Trailer":
 		return part{}, fmt.Errorf("what is signed has the header %s, which net/http takes out of"+
 			" the headers", name)
 	}

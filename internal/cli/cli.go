@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/config"
@@ -95,6 +96,8 @@ through a state machine to its effects: exactly as if it had arrived once.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          help,
+
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return refuseEmpty(c) },
 	}
 	root.SetIn(a.io.In)
 	root.SetOut(a.io.Out)
@@ -118,6 +121,18 @@ through a state machine to its effects: exactly as if it had arrived once.`,
 			Long: statusHelp()})
 	takes(root, 0, 0, "")
 	return root
+}
+
+// refuseEmpty refuses a flag that is given without a text: mostly a variable of a script that isn't
+// set. Without the flag a change would meet other things, or another server, than was meant.
+func refuseEmpty(c *cobra.Command) (err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
+			err = &usageError{fmt.Errorf("--%s is given, and empty (a variable that isn't set?); "+
+				"give it a value, or leave it out", f.Name), hint(c)}
+		}
+	})
+	return err
 }
 
 // help is what a command does that has commands below it.

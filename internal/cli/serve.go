@@ -72,7 +72,7 @@ SIGTERM or Ctrl-C ends it in order; a second one ends it at once, and nothing is
 	}, 0, 0, "")
 	f.add(c, true)
 	// For the demo: hours pass between two lives of the process. The store never goes back behind a
-	// time that it has given out. Effects with `expires` are judged by the machine's clock.
+	// time that it has given out.
 	c.Flags().DurationVar(&offset, "clock-offset", 0, "how far the store's clock is put forward")
 	_ = c.Flags().MarkHidden("clock-offset") // it exists
 	return c

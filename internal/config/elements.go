@@ -12,7 +12,7 @@ import (
 // The limits of a message that carries several callbacks.
 const (
 	defaultMaxElements = 1000
-	highestMaxElements = 100_000
+	highestMaxElements = 10_000
 )
 
 // elements reads `each`: how a message that carries several callbacks is taken apart. It returns
