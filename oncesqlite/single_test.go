@@ -2,6 +2,7 @@ package oncesqlite
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -64,4 +65,28 @@ func TestARowThatIsWorkedSinglyIsSettledThoughAnEarlierOneOfItsKeyBecomesDue(t *
 		t.Errorf("worked %v, want the one in hand, then the earlier one", order)
 	}
 	checkFile(t, s)
+}
+
+// Whatever has the task's id for a text is found by it, so a look may have to end before it is sure.
+func TestATaskOfWhichNobodyCanSayCountsAsBusy(t *testing.T) {
+	s := openAt(t, Config{Path: filepath.Join(t.TempDir(), "once.db")})
+	var as []queue.Arrival
+	for i := range maxBusyLooks + 10 {
+		a := callback(fmt.Sprint(i))
+		a.Key = []string{fmt.Sprint(i), "5"}
+		as = append(as, a)
+	}
+	mustAppend(t, s, as...)
+	for task, want := range map[string]bool{"5": true, "6": false} {
+		err := s.Transact(t.Context(), func(v queue.View) (queue.Settlement, error) {
+			busy, err := v.Busy("transport", task, 0)
+			if busy != want {
+				t.Errorf("task %s is busy: %v", task, busy)
+			}
+			return queue.Settlement{}, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -90,6 +90,6 @@ type View interface {
 	// WaitsOf returns the waits of the task's parked rows.
 	WaitsOf(flow, task string) ([]string, error)
 	// Busy reports whether a row of the task other than except is due, running or waits for
-	// another try.
+	// another try. A store that can't say after a bounded look says yes.
 	Busy(flow, task string, except int64) (bool, error)
 }
