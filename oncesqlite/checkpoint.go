@@ -41,33 +41,36 @@ func (s *Store) checkpoint() {
 		if s.walPages.Load() < s.cfg.checkpointPages {
 			continue
 		}
-		if c == nil {
-			var err error
-			if c, err = openReader(s.writerDSN(), s.initCheckpoint); err != nil {
-				s.logIf("open the checkpoint connection", err)
-				continue
-			}
-		}
-		s.writesBack.Lock()
-		if s.flusher.hole.Load() { // what is behind it must not come into the file
-			s.writesBack.Unlock()
-			continue
-		}
-		total, back, err := c.raw.WALCheckpoint("main", sqlite3.CHECKPOINT_PASSIVE)
-		s.writesBack.Unlock()
-		if errors.Is(err, sqlite3.BUSY) { // somebody else writes it back: looked at again
-			continue
-		}
-		if err != nil {
-			s.logIf("checkpoint", err)
-			s.logIf("close the checkpoint connection", c.close())
-			c = nil
-			continue
-		}
-		if total == back {
-			s.walPages.Store(0) // unless it grew meanwhile, the next transaction starts it anew
+		c = s.writeBack(c)
+	}
+}
+
+// writeBack writes the WAL back over a connection, which it opens if there is none, and returns the
+// connection for the next time; nil: it is closed.
+func (s *Store) writeBack(c *conn) *conn {
+	if c == nil {
+		var err error
+		if c, err = openReader(s.writerDSN(), s.initCheckpoint); err != nil {
+			s.logIf("open the checkpoint connection", err)
+			return nil
 		}
 	}
+	s.writesBack.Lock()
+	defer s.writesBack.Unlock()
+	if s.flusher.hole.Load() { // what is behind it must not come into the file
+		return c
+	}
+	total, back, err := c.raw.WALCheckpoint("main", sqlite3.CHECKPOINT_PASSIVE)
+	switch {
+	case errors.Is(err, sqlite3.BUSY): // somebody else writes it back: looked at again
+	case err != nil:
+		s.logIf("checkpoint", err)
+		s.logIf("close the checkpoint connection", c.close())
+		return nil
+	case total == back:
+		s.walPages.Store(0) // unless it grew meanwhile, the next transaction starts it anew
+	}
+	return c
 }
 
 func (s *Store) initCheckpoint(c *sqlite3.Conn) error {

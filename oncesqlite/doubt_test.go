@@ -125,6 +125,34 @@ func TestAPowerCutBesideTheMendingOfTheWALDamagesNothing(t *testing.T) {
 	}
 }
 
+// While the WAL may have a hole nothing of it is written back, neither beside the writer nor by it.
+func TestNothingBehindAHoleIsWrittenBack(t *testing.T) {
+	d := powercut.NewDisk(1)
+	s := openAt(t, onDisk(t, d))
+	mustAppend(t, s, callback("before"))
+	d.LoseSync("/once.db-wal")
+	_, err := s.Append(t.Context(), []queue.Arrival{callback("doubt")})
+	if !errors.Is(err, once.ErrUnavailable) {
+		t.Fatalf("append: %v", err)
+	}
+	writes := func() int { return d.Counts("/once.db").Writes }
+	before := writes()
+	c := s.writeBack(nil)
+	if n := writes() - before; n > 0 {
+		t.Errorf("%d pages were written behind the hole", n)
+	}
+	mustAppend(t, s, callback("after")) // mends it
+	c = s.writeBack(c)
+	if writes() == before {
+		t.Error("nothing is written back after the hole was mended")
+	}
+	if c != nil {
+		if err := c.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // The second attempt at a segment finds other rows than the first one, since some were swept or
 // given another event, and so has other blocks.
 func TestNothingOfASegmentThatWasBegunIsLeftInIt(t *testing.T) {

@@ -67,7 +67,8 @@ func TestARowThatIsWorkedSinglyIsSettledThoughAnEarlierOneOfItsKeyBecomesDue(t *
 	checkFile(t, s)
 }
 
-// Whatever has the task's id for a text is found by it, so a look may have to end before it is sure.
+// Whatever has the task's id for a text is found by it, so a look may have to end before it is
+// sure.
 func TestATaskOfWhichNobodyCanSayCountsAsBusy(t *testing.T) {
 	s := openAt(t, Config{Path: filepath.Join(t.TempDir(), "once.db")})
 	var as []queue.Arrival

@@ -123,12 +123,12 @@ func (v *view) WaitsOf(flow, task string) ([]string, error) {
 	return out, v.note(err)
 }
 
-// maxBusyLooks bounds the rows that Busy looks at, in the writer: any of a text equal to the task's id
-// is found by it.
+// maxBusyLooks bounds the rows that Busy looks at, in the writer: any of a text equal to the task's
+// id is found by it.
 const maxBusyLooks = 2000
 
-// Busy reports whether another row of the task is due, running or waits for another try. Where so many
-// rows carry the text that it can't say, it says yes: a limit goes on for another time.
+// Busy reports whether another row of the task is due, running or waits for another try. Where so
+// many rows carry the text that it can't say, it says yes: a limit goes on for another time.
 func (v *view) Busy(flow, task string, except int64) (bool, error) {
 	busy, looks := false, 0
 	err := v.t.s.findTerm(v.t.c, termOf(task), func(seq int64) (bool, error) {
