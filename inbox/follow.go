@@ -77,7 +77,7 @@ func (in *intake) log(got *Received) {
 		more := []slog.Attr{slog.String("callback", got.ID(i))}
 		for _, f := range []slog.Attr{
 			slog.String("event", a.Event), slog.String("flow", a.Flow),
-			slog.String("task", a.Task), slog.String("trace_id", traceID(a.TraceParent)),
+			slog.String("task", a.Task), slog.String("trace_id", queue.TraceID(a.TraceParent)),
 		} {
 			if f.Value.String() != "" {
 				more = append(more, f)
@@ -85,14 +85,4 @@ func (in *intake) log(got *Received) {
 		}
 		log(outcome, more...)
 	}
-}
-
-// traceID is the part of a traceparent by which its spans are found (W3C Trace Context, section
-// 3.2.2.3).
-func traceID(parent string) string {
-	const from, to = 3, 35
-	if len(parent) < to {
-		return ""
-	}
-	return parent[from:to]
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"strings"
 	"time"
 
 	"github.com/oncekit/once"
@@ -83,6 +84,12 @@ func (r *Row) ID() string { return r.Identity.ID() }
 
 // Grant returns what a settlement of the row has to show.
 func (r *Row) Grant() Grant { return Grant{Seq: r.Seq, Fence: r.Fence} }
+
+// CausedByCallback reports whether the Cause of an effect is the id of a callback: not a person,
+// and not an alarm of a task that stands still.
+func (r *Row) CausedByCallback() bool {
+	return r.Cause != "" && r.Cause != "person" && !strings.Contains(r.Cause, "/")
+}
 
 // EffectLane returns the lane in which the effects of a destination wait.
 func EffectLane(destination string) string { return "effect/" + destination }

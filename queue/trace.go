@@ -37,3 +37,13 @@ func Answered(ctx context.Context, code int) {
 		told(code)
 	}
 }
+
+// TraceID is the part of a traceparent by which its spans are found (W3C Trace Context, section
+// 3.2.2.3); empty: there is none.
+func TraceID(parent string) string {
+	const from, to = 3, 35
+	if len(parent) < to {
+		return ""
+	}
+	return parent[from:to]
+}

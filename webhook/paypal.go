@@ -36,11 +36,13 @@ type PayPal struct {
 	clock  clock
 }
 
+// PayPalTolerance is the default tolerance of time stamps: PayPal tries for three days, under the
+// time of its first try.
+const PayPalTolerance = 4 * 24 * time.Hour
+
 const (
 	payPalHeader = "Paypal-Transmission-Sig"
 	payPalTime   = "Paypal-Transmission-Time"
-
-	payPalTolerance = 4 * 24 * time.Hour
 
 	// minRSABits is the shortest key that is secure today (NIST SP 800-131A, section 3).
 	minRSABits = 2048
@@ -53,7 +55,7 @@ func NewPayPal(cfg PayPalConfig) (*PayPal, error) {
 		return nil, errors.New("no id of the webhook is given")
 	}
 	if cfg.Tolerance == 0 {
-		cfg.Tolerance = payPalTolerance
+		cfg.Tolerance = PayPalTolerance
 	}
 	p := &PayPal{}
 	var err error

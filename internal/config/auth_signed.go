@@ -197,13 +197,12 @@ func (r *reader) headerField(o *object, field string) string {
 
 // paypal reads with which keys PayPal signs. They are no secrets.
 func (r *reader) paypal(o *object, field string) webhook.Verifier {
-	const payPalTries = 4 * 24 * time.Hour
 	p := o.object(field)
 	defer p.close(field)
 	before := len(r.all)
 	c := webhook.PayPalConfig{
 		WebhookID: p.text("webhook_id", "", "the id that PayPal gave the webhook"),
-		Tolerance: p.duration("tolerance", payPalTries),
+		Tolerance: p.duration("tolerance", webhook.PayPalTolerance),
 	}
 	nodes := p.texts("certificate", "certificates in PEM, such as \"${file:paypal.pem}\"")
 	for _, name := range []string{"webhook_id", "certificate"} {

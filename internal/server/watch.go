@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/oncekit/once/internal/config"
@@ -51,9 +50,9 @@ func attemptFields(row *queue.Row, set *queue.Settlement, d time.Duration) []slo
 		}
 	}
 	if row.Kind == queue.Effect {
-		cause := "callback"
-		if row.Cause == "person" || strings.Contains(row.Cause, "/") { // or an alarm of a task
-			cause = "cause"
+		cause := "cause"
+		if row.CausedByCallback() {
+			cause = "callback"
 		}
 		add("effect", row.ID())
 		add("name", row.Event)
@@ -79,18 +78,8 @@ func attemptFields(row *queue.Row, set *queue.Settlement, d time.Duration) []slo
 	if n := len(set.Effects); n > 0 {
 		out = append(out, slog.Int("effects", n))
 	}
-	add("trace_id", traceID(row.TraceParent))
+	add("trace_id", queue.TraceID(row.TraceParent))
 	return out
-}
-
-// traceID is the part of a stored traceparent by which its spans are found (W3C Trace Context,
-// section 3.2.2.3).
-func traceID(parent string) string {
-	const from, to = 3, 35
-	if len(parent) < to {
-		return ""
-	}
-	return parent[from:to]
 }
 
 // tracer follows the tries of workers; nil: nobody does.

@@ -1,8 +1,6 @@
 package tracing
 
 import (
-	"strings"
-
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/oncekit/once/queue"
@@ -57,16 +55,10 @@ func ofRow(row *queue.Row) []attribute.KeyValue {
 	}
 	out = append(out, keyEffect.String(row.ID()), keyEffectName.String(row.Event),
 		keyDestination.String(row.Source))
-	if isCallback(row.Cause) {
+	if row.CausedByCallback() {
 		out = append(out, keyCallback.String(row.Cause))
 	} else if row.Cause != "" {
 		out = append(out, keyCause.String(row.Cause))
 	}
 	return append(out, about("", row.Flow, row.Task)...)
-}
-
-// isCallback reports whether the cause of an effect is the id of a callback: not an alarm of a task
-// that stands still, and not a person.
-func isCallback(cause string) bool {
-	return cause != "" && cause != "person" && !strings.Contains(cause, "/")
 }
