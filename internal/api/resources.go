@@ -38,10 +38,11 @@ func (a *API) listResources(c *call) (any, error) {
 }
 
 func (a *API) releaseResource(c *call) (any, error) {
-	if err := c.change("release", &wire.Change{}); err != nil {
+	var ch wire.ReleaseChange
+	if err := c.change("release", &ch); err != nil {
 		return nil, err
 	}
-	return a.changeResource(c, func(v queue.View) (queue.Settlement, error) {
+	return a.changeResource(c, ch.From, func(v queue.View) (queue.Settlement, error) {
 		return a.cfg.Engine.ReleaseResource(v, c.path["kind"], c.path["name"], c.by)
 	})
 }
@@ -54,7 +55,7 @@ func (a *API) transferResource(c *call) (any, error) {
 	if ch.To == nil || ch.To.Flow == "" || ch.To.Task == "" {
 		return nil, missing(`to: {"flow": …, "task": …}`)
 	}
-	return a.changeResource(c, func(v queue.View) (queue.Settlement, error) {
+	return a.changeResource(c, ch.From, func(v queue.View) (queue.Settlement, error) {
 		return a.cfg.Engine.TransferResource(v, c.path["kind"], c.path["name"], ch.To.Flow,
 			ch.To.Task, c.by)
 	})
@@ -62,12 +63,16 @@ func (a *API) transferResource(c *call) (any, error) {
 
 // changeResource decides inside the store's transaction and returns the resource as the decision
 // leaves it. The histories of the tasks concerned say who did it and why; since a resource may have
-// none, the action is recorded under the resource too.
-func (a *API) changeResource(c *call,
+// none, the action is recorded under the resource too. With from nothing is done if another task
+// has it by now.
+func (a *API) changeResource(c *call, from *wire.Owner,
 	decide func(queue.View) (queue.Settlement, error)) (any, error) {
 	kind, name := c.path["kind"], c.path["name"]
 	var after queue.Resource
 	err := a.cfg.Transactor.Transact(c.ctx, func(v queue.View) (queue.Settlement, error) {
+		if err := ownedBy(v, kind, name, from); err != nil {
+			return queue.Settlement{}, refused(err)
+		}
 		s, err := decide(v)
 		if err != nil {
 			return s, refused(err)
@@ -84,4 +89,25 @@ func (a *API) changeResource(c *call,
 		return nil, err
 	}
 	return resourceOf(&after), nil
+}
+
+// ownedBy refuses a change of a resource that another task has than the one that is meant. Nil:
+// any.
+func ownedBy(v queue.View, kind, name string, from *wire.Owner) error {
+	if from == nil {
+		return nil
+	}
+	r, err := v.Resource(kind, name)
+	if err != nil {
+		return err
+	}
+	if r.Flow == from.Flow && r.Task == from.Task {
+		return nil
+	}
+	has := "nobody has it"
+	if r.Task != "" {
+		has = "task " + r.Flow + "/" + r.Task + " has it"
+	}
+	return fmt.Errorf("resource %s/%s: %s, not task %s/%s: %w", kind, name, has, from.Flow,
+		from.Task, once.ErrState)
 }

@@ -88,7 +88,14 @@ func TestAPersonReleasesAndTransfersAResource(t *testing.T) {
 			t.Errorf("history of %s: %v", task, last)
 		}
 	}
-	got := e.post("/api/v1/resources/roadway/R1/release", by).ok()
+	fromA := strings.Replace(by, "}", `,"from":{"flow":"transport","task":"A"}}`, 1)
+	e.post("/api/v1/resources/roadway/R1/release", fromA).problem(http.StatusConflict, "state",
+		"resource roadway/R1: task transport/B has it, not task transport/A")
+	e.post("/api/v1/resources/roadway/R1/transfer", strings.Replace(fromA, "{",
+		`{"to":{"flow":"transport","task":"A"},`, 1)).problem(http.StatusConflict, "state",
+		"task transport/B has it")
+	fromB := strings.Replace(fromA, `"task":"A"`, `"task":"B"`, 1)
+	got := e.post("/api/v1/resources/roadway/R1/release", fromB).ok()
 	if got["freeing"] != 1.0 || got["owner"] == nil {
 		t.Errorf("released: %v", got)
 	}

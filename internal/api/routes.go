@@ -136,7 +136,7 @@ func (a *API) resourceRoutes() []route {
 		method: http.MethodPost, pattern: one + "/release", id: "releaseResource",
 		summary: "Free a resource, as its owner would",
 		doc:     "One that is being freed is free at once: what it waits for has happened.",
-		request: wire.Change{}, response: wire.Resource{}, handle: a.releaseResource,
+		request: wire.ReleaseChange{}, response: wire.Resource{}, handle: a.releaseResource,
 	}, {
 		method: http.MethodPost, pattern: one + "/transfer", id: "transferResource",
 		summary: "Make another task the owner, with a new fence and without effects",

@@ -103,16 +103,26 @@ its owner FLOW/TASK.
 ` + remoteHelp,
 		RunE: help,
 	}, 0, 0, ""))
+	var from string
+	guard := func(c *cobra.Command) {
+		c.Flags().StringVar(&from, "from", "", "only if this `FLOW/TASK` has it: else nothing is "+
+			"done, with status 4")
+	}
 	release := a.oneChange("release KIND/NAME", "Free a resource, as its owner would",
 		`Free a resource, as its owner would, with the effects of on_release. A second release of
-one that is still being freed says that those happened.`, "KIND/NAME", nil,
+one that is still being freed says that those happened. Who waits for it has it at once: with
+--from the next owner does not lose it to a command that comes too late.`, "KIND/NAME", guard,
 		func(ctx context.Context, c *client.Client, name string, by wire.Change) (json.RawMessage,
 			string, error) {
 			kind, name, err := pair(name, "KIND/NAME")
 			if err != nil {
 				return nil, "", err
 			}
-			r, err := c.Release(ctx, kind, name, by)
+			ch := wire.ReleaseChange{Change: by}
+			if ch.From, err = ownerOf(from); err != nil {
+				return nil, "", err
+			}
+			r, err := c.Release(ctx, kind, name, ch)
 			return r.JSON, "resource " + kind + "/" + name + " is " + owned(&r.Value), err
 		})
 	var to string
@@ -122,6 +132,7 @@ one that is still being freed says that those happened.`, "KIND/NAME", nil,
 		"KIND/NAME",
 		func(c *cobra.Command) {
 			c.Flags().StringVar(&to, "to", "", "the new owner, `FLOW/TASK` (required)")
+			guard(c)
 		},
 		func(ctx context.Context, c *client.Client, name string, by wire.Change) (json.RawMessage,
 			string, error) {
@@ -132,17 +143,31 @@ one that is still being freed says that those happened.`, "KIND/NAME", nil,
 			if err != nil {
 				return nil, "", err
 			}
-			flow, task, err := pair(to, "FLOW/TASK")
-			if err != nil {
+			ch := wire.TransferChange{Change: by}
+			if ch.To, err = ownerOf(to); err != nil {
 				return nil, "", err
 			}
-			r, err := c.Transfer(ctx, kind, name, wire.TransferChange{Change: by,
-				To: &wire.Owner{Flow: flow, Task: task}})
+			if ch.From, err = ownerOf(from); err != nil {
+				return nil, "", err
+			}
+			r, err := c.Transfer(ctx, kind, name, ch)
 			return r.JSON, "resource " + kind + "/" + name + " is " + owned(&r.Value), err
 		})
 	release.ValidArgsFunction, transfer.ValidArgsFunction = a.resourceNames, a.resourceNames
 	c.AddCommand(l.listCommand(a, `List resources by kind and name.`), release, transfer)
 	return c
+}
+
+// ownerOf reads FLOW/TASK; nil for the empty text.
+func ownerOf(text string) (*wire.Owner, error) {
+	if text == "" {
+		return nil, nil
+	}
+	flow, task, err := pair(text, "FLOW/TASK")
+	if err != nil {
+		return nil, err
+	}
+	return &wire.Owner{Flow: flow, Task: task}, nil
 }
 
 // owned says who has a resource.

@@ -149,9 +149,9 @@ func (c *Client) Resources(ctx context.Context, q Query) (Page[wire.ListedResour
 }
 
 // Release frees a resource, as its owner would.
-func (c *Client) Release(ctx context.Context, kind, name string, by wire.Change) (
+func (c *Client) Release(ctx context.Context, kind, name string, ch wire.ReleaseChange) (
 	Item[wire.Resource], error) {
-	return change[wire.Resource](ctx, c, by, "resources", kind, name, "release")
+	return change[wire.Resource](ctx, c, ch, "resources", kind, name, "release")
 }
 
 // Transfer gives a resource to a task.

@@ -21,8 +21,15 @@ type MoveChange struct {
 	To string `json:"to" doc:"The new state."`
 }
 
+// ReleaseChange frees a resource.
+type ReleaseChange struct {
+	Change
+	From *Owner `json:"from,omitempty" null:"no" doc:"Only if this task has it: refused otherwise."`
+}
+
 // TransferChange gives a resource to a task.
 type TransferChange struct {
 	Change
-	To *Owner `json:"to" null:"no" doc:"The new owner."`
+	From *Owner `json:"from,omitempty" null:"no" doc:"Only if this task has it: refused otherwise."`
+	To   *Owner `json:"to" null:"no" doc:"The new owner."`
 }
