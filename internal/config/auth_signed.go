@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -59,14 +60,14 @@ func (r *reader) secrets(o *object, field, what string,
 	for _, s := range nodes {
 		told := len(r.all)
 		text := r.secret(s, field, "a "+what)
-		if s.kind == textKind && len(r.all) == told {
+		if s.kind == textKind && text != "" && len(r.all) == told {
 			if _, err := construct([]string{text}); err != nil {
 				r.add(s.at, "%s: %s", field, err)
 			}
 		}
 		list = append(list, text)
 	}
-	if len(r.all) > before {
+	if len(r.all) > before || slices.Contains(list, "") { // one that couldn't be filled in was told
 		return nil
 	}
 	return r.made(n.at, field)(construct(list))

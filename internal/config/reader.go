@@ -139,9 +139,16 @@ func (l *loader) secret(n *node, name, want string) string {
 	case n.text == masked:
 		l.add(n.at, "%s is %s, which stands for a secret that was hidden; expected %s", name,
 			masked, want)
+	case !n.filled && looksLikeReference.MatchString(n.text):
+		l.add(n.at, "%s begins like a reference and is none; expected \"${env:NAME}\" or"+
+			" \"${file:PATH}\"", name)
 	}
 	return n.text
 }
+
+// looksLikeReference matches a secret that was meant to be filled in: ${…} and $(…) with a name and a
+// colon, or a variable of a shell.
+var looksLikeReference = regexp.MustCompile(`^\$([({]\s*[A-Za-z_]+\s*[:})]|[A-Z_]{3,}$)`)
 
 // scalar reads a text with a form of its own: parse says whether it is right.
 func (o *object) scalar(name, want string, parse func(string) bool) *node {

@@ -89,8 +89,9 @@ func listen(field, addr string) (net.Listener, error) {
 	if errors.As(err, &op) { // its text has the address, too
 		err = op.Err
 	}
-	return nil, fmt.Errorf("%s %s: %w (is another server running? name another address)", field,
-		addr, err)
+	flag := map[string]string{"listen": "--listen", "admin.listen": "--admin"}[field]
+	return nil, fmt.Errorf("%s %s: %w (is another server running? name another address: %s ADDR, or "+
+		"%s in the file)", field, addr, err, flag, field)
 }
 
 // server answers with h, within the limits.

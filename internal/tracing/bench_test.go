@@ -25,8 +25,11 @@ func BenchmarkCallback(b *testing.B) {
 		"traced": parentText + "01", "not sampled": parentText + "00",
 	} {
 		b.Run(name, func(b *testing.B) {
-			tr := start(b.Context(), "test", &reporter{SpanExporter: nowhere{}, every: reportEvery,
-				log: slog.New(slog.DiscardHandler)})
+			tr, err := start(b.Context(), "test", &reporter{SpanExporter: nowhere{},
+				every: reportEvery, log: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				b.Fatal(err)
+			}
 			defer tr.Close(context.Background())
 			r := httptest.NewRequest(http.MethodPost, "/in/rcs", nil)
 			got := inbox.Received{Outcome: queue.Accepted, Status: 200, Peer: "127.0.0.1:4711",

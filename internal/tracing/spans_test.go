@@ -24,8 +24,11 @@ import (
 func tracer(t *testing.T) (*Tracing, func() []tracetest.SpanStub) {
 	t.Helper()
 	kept := tracetest.NewInMemoryExporter()
-	tr := start(t.Context(), "test", &reporter{SpanExporter: kept, every: reportEvery,
+	tr, err := start(t.Context(), "test", &reporter{SpanExporter: kept, every: reportEvery,
 		log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { tr.Close(context.Background()) })
 	return tr, func() []tracetest.SpanStub {
 		if err := tr.provider.ForceFlush(context.Background()); err != nil {
@@ -299,5 +302,14 @@ func TestAReceiptOfATraceThatIsNotRecordedIsNotEither(t *testing.T) {
 	got.End(inbox.Received{Outcome: queue.Accepted, Status: 200})
 	if list := spans(); len(list) != 0 {
 		t.Errorf("%d spans", len(list))
+	}
+}
+
+func TestANumberAtWhichTheSDKPanicsIsAnError(t *testing.T) {
+	t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-4")
+	tr, err := start(t.Context(), "test", &reporter{SpanExporter: nowhere{}, every: reportEvery,
+		log: slog.New(slog.DiscardHandler)})
+	if tr != nil || err == nil || !strings.Contains(err.Error(), "OTEL_BSP_") {
+		t.Errorf("got %v, %v", tr, err)
 	}
 }

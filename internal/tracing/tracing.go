@@ -53,11 +53,16 @@ func FromEnv(ctx context.Context, version string, log *slog.Logger) (*Tracing, e
 	if err != nil {
 		return nil, fmt.Errorf("make exporter of traces: %w", err)
 	}
-	return start(ctx, version, report), nil
+	return start(ctx, version, report)
 }
 
 // start makes a Tracing that sends to an exporter.
-func start(ctx context.Context, version string, report *reporter) *Tracing {
+func start(ctx context.Context, version string, report *reporter) (t *Tracing, err error) {
+	defer func() { // the SDK panics at some numbers
+		if p := recover(); p != nil {
+			t, err = nil, fmt.Errorf("make spans as OTEL_BSP_* and OTEL_SPAN_* say: %v", p)
+		}
+	}()
 	res, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithAttributes(attribute.String("service.name", "once"),
@@ -73,7 +78,7 @@ func start(ctx context.Context, version string, report *reporter) *Tracing {
 		provider: provider, report: report,
 		tracer: provider.Tracer(scope, trace.WithInstrumentationVersion(version)),
 		peers:  peers{destinations: map[string]peer{}, services: map[string]peer{}},
-	}
+	}, nil
 }
 
 // Close sends what is left, until ctx ends, and frees what is held. Whatever is not sent by then is
