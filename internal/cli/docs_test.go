@@ -144,7 +144,7 @@ func TestTheReadmesCommandsRun(t *testing.T) {
 
 	// The plant's own file: all commands but the last, which serves.
 	dir := t.TempDir()
-	commands, last, found := strings.Cut(shell[2], "../once serve ")
+	commands, last, found := strings.Cut(shell[2], "once serve ")
 	if !found {
 		t.Fatal("the last block serves nothing")
 	}

@@ -46,11 +46,15 @@ func rejectedLister() *lister[wire.Rejected] {
 			{Title: "BYTES", Right: true, Drop: 2},
 			{Title: "REASON", Min: 16}},
 		row: func(s *screen.Screen, r *wire.Rejected) []screen.Cell {
+			reason := r.Reason
+			if r.Source == "" { // which path it was is the whole question
+				reason += ": " + r.Request.Path
+			}
 			return []screen.Cell{
 				{Text: s.Time(r.At.Time()), Style: screen.Dim},
 				{Text: strconv.FormatInt(r.ID, 10)}, {Text: r.Source},
 				{Text: r.Outcome, Style: screen.Warn}, {Text: r.Peer},
-				{Text: strconv.FormatInt(r.Size, 10)}, {Text: r.Reason},
+				{Text: strconv.FormatInt(r.Size, 10)}, {Text: reason},
 			}
 		},
 	}

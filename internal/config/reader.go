@@ -146,8 +146,8 @@ func (l *loader) secret(n *node, name, want string) string {
 	return n.text
 }
 
-// looksLikeReference matches a secret that was meant to be filled in: ${…} and $(…) with a name and a
-// colon, or a variable of a shell.
+// looksLikeReference matches a secret that was meant to be filled in: ${…} and $(…) with a name and
+// a colon, or a variable of a shell.
 var looksLikeReference = regexp.MustCompile(`^\$([({]\s*[A-Za-z_]+\s*[:})]|[A-Z_]{3,}$)`)
 
 // scalar reads a text with a form of its own: parse says whether it is right.

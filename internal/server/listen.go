@@ -90,8 +90,8 @@ func listen(field, addr string) (net.Listener, error) {
 		err = op.Err
 	}
 	flag := map[string]string{"listen": "--listen", "admin.listen": "--admin"}[field]
-	return nil, fmt.Errorf("%s %s: %w (is another server running? name another address: %s ADDR, or "+
-		"%s in the file)", field, addr, err, flag, field)
+	return nil, fmt.Errorf("%s %s: %w (is another server running? name another address: %s ADDR, "+
+		"or %s in the file)", field, addr, err, flag, field)
 }
 
 // server answers with h, within the limits.
