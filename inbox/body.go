@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,43 @@ func (in *intake) reserve(n int64) bool {
 	}
 	in.reserved += n
 	return true
+}
+
+// What decoding takes for each list, object and further member, in bytes, beside the text; measured
+// with Go 1.26 on 64 bits. Values, not their text, are what fills the memory.
+const (
+	objectCost = 512
+	listCost   = 128
+	memberCost = 96
+
+	// freeDecoded is what a message may cost so without taking memory for it: the number of
+	// connections bounds those.
+	freeDecoded = 16 << 10
+)
+
+// decodedCost is about what decoding content takes. It is never much less; marks inside of texts
+// make it more.
+func decodedCost(content []byte) int64 {
+	n := objectCost*bytes.Count(content, []byte{'{'}) + listCost*bytes.Count(content, []byte{'['}) +
+		memberCost*bytes.Count(content, []byte{','})
+	return int64(n)
+}
+
+// reserveDecoded takes memory for what a body becomes when it is decoded. It returns false and the
+// verdict if there is none.
+func (in *intake) reserveDecoded(content []byte) (verdict, bool) {
+	cost := decodedCost(content)
+	switch {
+	case cost <= freeDecoded:
+	case cost > in.rc.cfg.MaxInFlightBytes/2:
+		return verdict{
+			outcome: queue.Invalid, status: http.StatusRequestEntityTooLarge,
+			reason: "body holds more values than there is memory for",
+		}, false
+	case !in.reserve(cost):
+		return crowded(), false
+	}
+	return verdict{}, true
 }
 
 // readBody reads the whole body into the message. It returns false and the verdict if it can't.

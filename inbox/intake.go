@@ -125,6 +125,9 @@ func (in *intake) judgeContent(r *http.Request) verdict {
 	if reason := typeProblem(r.Header, in.src.Form); reason != "" {
 		return in.refuse(r, invalid(reason))
 	}
+	if v, ok := in.reserveDecoded(content); !ok {
+		return in.refuse(r, v)
+	}
 	if in.msg.Body, err = decodeContent(content, in.src.Form, in.src.MaxDepth); err != nil {
 		in.shown = queue.Public(err)
 		return in.refuse(r, invalid(err.Error()))

@@ -51,8 +51,8 @@ type ElementObserver interface {
 // Config tunes a Receiver. The zero value works.
 type Config struct {
 	// MaxInFlightBytes bounds the bodies of all messages between their first byte and their
-	// answer. Over it a message is unavailable. A decoded body can take 25 times as much memory
-	// as its text. Default 64 MiB.
+	// answer. Over it a message is unavailable. What a body is decoded to counts, too; one that
+	// would take more than half of it is invalid (413). Default 64 MiB.
 	MaxInFlightBytes int64
 	// AppendTimeout bounds the store's Append; it may take up to a tenth longer. A message whose
 	// sender hung up is still appended. Default 10 s.
