@@ -58,8 +58,8 @@ func (r Retry) wait(n int) time.Duration {
 }
 
 // Attempt works one leased row and returns its settlement; cfg.Handler's Commit is in it. It
-// returns when Work does: Work is told to end by its context at cfg.Timeout and when ctx ends. It
-// doesn't panic. Safe for concurrent use.
+// returns when Work does: Work is told to end by its context at cfg.Timeout and when ctx ends, and
+// is left behind if it hasn't 3 s later. It doesn't panic. Safe for concurrent use.
 func Attempt(ctx context.Context, cfg HandlerConfig, row queue.Row) queue.Settlement {
 	if ctx.Err() != nil {
 		return queue.Settlement{
@@ -97,8 +97,48 @@ func CommitFailed(cfg HandlerConfig, row queue.Row, err error) queue.Settlement 
 	return failed(context.Background(), cfg, row, err)
 }
 
-// work runs the handler's Work. A panic may come after the effect, so it is unknown.
-func work(ctx context.Context, cfg HandlerConfig, c Callback) (result any, err error) {
+// abandonAfter is how long a Work may go on after its context has ended.
+const abandonAfter = 3 * time.Second
+
+// worked is what a Work returned.
+type worked struct {
+	result any
+	err    error
+}
+
+// work runs the handler's Work in a goroutine of its own. One that ends its goroutine
+// (runtime.Goexit) doesn't end the one that settles; one that doesn't obey its context is left
+// behind, so that it holds up nothing but itself. Both are unknown.
+func work(ctx context.Context, cfg HandlerConfig, c Callback) (any, error) {
+	done := make(chan worked, 1)
+	go func() {
+		w := worked{err: Unknown(&shownError{"handler ended its goroutine",
+			errors.New("runtime.Goexit")})}
+		defer func() { done <- w }()
+		w.result, w.err = caught(ctx, cfg, c)
+	}()
+	select {
+	case w := <-done:
+		return w.result, w.err
+	case <-ctx.Done():
+	}
+	limit := time.NewTimer(abandonAfter)
+	defer limit.Stop()
+	select {
+	case w := <-done:
+		return w.result, w.err
+	case <-limit.C:
+	}
+	if cfg.Logger != nil {
+		cfg.Logger.Error("a handler does not end although its context has; it is left behind, and "+
+			"may run beside the next try", "handler", cfg.Name, "callback", c.ID)
+	}
+	return nil, Unknown(&shownError{"handler did not end when its context did",
+		errors.New("it was left behind")})
+}
+
+// caught runs the handler's Work. A panic may come after the effect, so it is unknown.
+func caught(ctx context.Context, cfg HandlerConfig, c Callback) (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			if cfg.Logger != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -336,4 +337,39 @@ func TestLongError_IsCutAtACharacter(t *testing.T) {
 	if s := inbox.Attempt(t.Context(), cfg, row(1)); len(s.Error) != 1023 {
 		t.Errorf("%d bytes", len(s.Error))
 	}
+}
+
+func TestAttempt_AHandlerThatEndsItsGoroutineIsUnknown(t *testing.T) {
+	cfg := inbox.HandlerConfig{HoldUnknown: true, Handler: inbox.WorkFunc(
+		func(context.Context, inbox.Callback) (any, error) {
+			runtime.Goexit()
+			return nil, nil
+		})}
+	s := inbox.Attempt(t.Context(), cfg, row(1))
+	if s.State != queue.Held || s.Error != "handler ended its goroutine: runtime.Goexit" {
+		t.Errorf("settlement %+v", s)
+	}
+}
+
+func TestAttempt_AHandlerThatDoesNotObeyItsContextIsLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		defer close(hold)
+		var log strings.Builder
+		cfg := inbox.HandlerConfig{Timeout: time.Second, HoldUnknown: true,
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Handler: inbox.WorkFunc(func(context.Context, inbox.Callback) (any, error) {
+				<-hold
+				return nil, nil
+			})}
+		begun := time.Now()
+		s := inbox.Attempt(t.Context(), cfg, row(1))
+		if took := time.Since(begun); took != 4*time.Second || s.State != queue.Held {
+			t.Errorf("after %v: %+v", took, s)
+		}
+		if !strings.Contains(log.String(), "left behind") ||
+			!strings.Contains(log.String(), "callback=04000000000000000000000000") {
+			t.Errorf("logged %s", &log)
+		}
+	})
 }

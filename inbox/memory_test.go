@@ -53,8 +53,9 @@ func TestWhatABodyIsDecodedToIsEstimatedHighEnough(t *testing.T) {
 }
 
 func TestABodyOfVeryManyValuesIsRefusedBeforeItFillsTheMemory(t *testing.T) {
-	source := &Source{Name: "s", Route: func(*Message, string) (Route, error) { return Route{}, nil },
-		Key: func(*Message) (once.Key, error) { return once.KeyOf("k") },
+	source := &Source{Name: "s",
+		Route: func(*Message, string) (Route, error) { return Route{}, nil },
+		Key:   func(*Message) (once.Key, error) { return once.KeyOf("k") },
 		Fingerprint: func(m *Message) (once.Fingerprint, error) {
 			return once.FingerprintRaw(m.Raw), nil
 		}}

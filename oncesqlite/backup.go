@@ -40,7 +40,8 @@ func Backup(ctx context.Context, path, to string, progress func(done, total int)
 		return fmt.Errorf("back up the store: %w", err)
 	}
 	if err := copyPages(ctx, c.raw, to, progress); err != nil {
-		return errors.Join(fmt.Errorf("back up the store: %w", err), removeIfThere(to))
+		err = fmt.Errorf("back up the store: %w", withRoom(to, err))
+		return errors.Join(err, removeIfThere(to))
 	}
 	return syncFile(to)
 }
@@ -72,7 +73,14 @@ func makeFiles(path string, fresh bool) error {
 	if err != nil {
 		return err
 	}
-	return makeFile(path+"-shm", info.Mode().Perm())
+	if err := makeFile(path+"-shm", info.Mode().Perm()); err != nil {
+		return err
+	}
+	shm, err := os.Stat(path + "-shm")
+	if err != nil || shm.Mode().Perm() == info.Mode().Perm() {
+		return err
+	}
+	return os.Chmod(path+"-shm", info.Mode().Perm()) // a reader of an earlier state made it
 }
 
 // copyPages copies in one read transaction, so that the copy is one state although a server writes.

@@ -65,3 +65,31 @@ func TestARetryIsDueInTimeThoughTheMachinesClockWasSetBack(t *testing.T) {
 		t.Errorf("%d rows are due, want 4", len(rows))
 	}
 }
+
+// A row waits for what comes while the store is served: the time in which nobody did is no part of
+// its limit, up to a minute.
+func TestALimitThatEndedWhileNobodyServedTheStoreIsPutOff(t *testing.T) {
+	clock := newClock()
+	path := filepath.Join(t.TempDir(), "once.db")
+	s := openAt(t, Config{Path: path, Now: clock.now})
+	mustAppend(t, s, callback("waits"))
+	mustSettle(t, s, mustLease(t, s, testLane, 1)[0], queue.Settlement{State: queue.Parked,
+		Park: &queue.Park{Waits: []string{"x"}, Limit: 4 * time.Second}})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	clock.advance(time.Hour)
+	s = openAt(t, Config{Path: path, Now: clock.now})
+	mustAppend(t, s, callback("other"))
+	clock.advance(waitGrace - time.Second)
+	mustAppend(t, s, callback("another"))
+	if row := rowOf(t, s, queue.Callback, identityOf("waits")); row.State != queue.Parked {
+		t.Errorf("within a minute after the start it is %s", row.State)
+	}
+	clock.advance(2 * time.Second)
+	mustAppend(t, s, callback("last"))
+	row := rowOf(t, s, queue.Callback, identityOf("waits"))
+	if row.State != queue.Pending || !row.LimitPassed {
+		t.Errorf("after it: %s, limit passed %v", row.State, row.LimitPassed)
+	}
+}

@@ -39,7 +39,21 @@ func (t *txn) runCommit(row *stored, fn func(context.Context, queue.Tx) error) e
 	return nil
 }
 
+// callCommit calls a handler's function in a goroutine of its own and waits for it: one that ends
+// its goroutine (runtime.Goexit) must not end the one that writes.
 func (t *txn) callCommit(ctx context.Context, row *stored,
+	fn func(context.Context, queue.Tx) error) error {
+	done := make(chan error)
+	go func() {
+		err := errors.New("it ended its goroutine")
+		defer func() { done <- err }()
+		err = t.inCommit(ctx, row, fn)
+	}()
+	return <-done
+}
+
+// inCommit calls a handler's function with the transaction as it may see it. A panic is an error.
+func (t *txn) inCommit(ctx context.Context, row *stored,
 	fn func(context.Context, queue.Tx) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

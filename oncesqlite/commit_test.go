@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -114,4 +115,28 @@ func TestAStatementThatACommitLeftBehindEndsBeforeTheStoreGoesOn(t *testing.T) {
 		mustSettle(t, s, mustLease(t, s, testLane, 1)[0], queue.Settlement{State: queue.Done})
 	}
 	checkFile(t, s)
+}
+
+// A helper of tests that is called in a handler ends its goroutine.
+func TestACommitThatEndsItsGoroutineIsUndoneAndTheStoreGoesOn(t *testing.T) {
+	s := openAt(t, Config{Path: filepath.Join(t.TempDir(), "once.db")})
+	mustAppend(t, s, callback("a"))
+	row := mustLease(t, s, testLane, 1)[0]
+	err := s.Settle(t.Context(), []queue.Settlement{{Grant: row.Grant(), State: queue.Done,
+		Commit: func(ctx context.Context, tx queue.Tx) error {
+			if _, err := tx.ExecContext(ctx, "CREATE TABLE t (x)"); err != nil {
+				return err
+			}
+			runtime.Goexit()
+			return nil
+		}}})[0]
+	var failed *queue.CommitError
+	if !errors.As(err, &failed) {
+		t.Fatalf("settle: %v", err)
+	}
+	mustAppend(t, s, callback("b"))
+	if n := scan(t, s, "SELECT count(*) FROM sqlite_master WHERE name = 't'")[0]; n != 0 {
+		t.Error("what it wrote is there")
+	}
+	mustSettle(t, s, row, queue.Settlement{State: queue.Done})
 }

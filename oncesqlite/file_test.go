@@ -277,3 +277,37 @@ func TestPathsWithOddCharacters(t *testing.T) {
 		t.Errorf("the copy is elsewhere: %v", err)
 	}
 }
+
+func TestTheFilesBesideAStoreGetItsModeAtEveryStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "once.db")
+	modes := func(when string) {
+		t.Helper()
+		for _, name := range []string{path, path + "-wal", path + "-shm"} {
+			info, err := os.Stat(name)
+			if err != nil || info.Mode().Perm() != privateMode {
+				t.Errorf("%s: %s has %v, %v", when, filepath.Base(name), info.Mode(), err)
+			}
+		}
+	}
+	for _, when := range []string{"new", "again"} {
+		s, err := Open(t.Context(), Config{Path: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, s, callback(when))
+		modes(when)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := OpenReader(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path + "-shm"); err == nil && info.Mode().Perm() != privateMode {
+		t.Errorf("a reader's -shm has %v", info.Mode())
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}

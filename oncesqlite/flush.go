@@ -91,6 +91,7 @@ func (f *flusher) makeDurable(u *unflushed) error {
 
 // tell answers the operations of a transaction.
 func (s *Store) tell(u *unflushed, err error) {
+	err = withRoom(s.cfg.Path, err)
 	s.noteHealth(err, len(u.batch), u.wrote)
 	if err == nil {
 		s.cfg.Probe(PointReply)

@@ -3,8 +3,11 @@ package oncesqlite
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // health remembers how the last transaction that wrote went.
@@ -31,6 +34,21 @@ func (s *Store) noteHealth(err error, operations int, wrote bool) {
 	case err == nil && before != nil:
 		s.cfg.Logger.Info("the store can be written again")
 	}
+}
+
+// littleRoom is the room on a disk, in bytes, below which it counts as full.
+const littleRoom = 1 << 20
+
+// withRoom adds to an error of the disk that it is full, if it is: SQLite calls that an I/O error.
+func withRoom(path string, err error) error {
+	if !storeFault(err) {
+		return err
+	}
+	var disk unix.Statfs_t
+	if unix.Statfs(filepath.Dir(path), &disk) != nil || disk.Bavail*uint64(disk.Bsize) >= littleRoom {
+		return err
+	}
+	return fmt.Errorf("%w: the disk is full (%d KiB free)", err, disk.Bavail*uint64(disk.Bsize)>>10)
 }
 
 // pingAfter is how old the last good transaction may be before Ping writes one of its own.

@@ -95,6 +95,13 @@ func (t *txn) fireTimers() error {
 	}
 	for _, r := range rows {
 		flag := 0
+		if r.phase == phaseParked && t.now < t.s.waitsEnd {
+			err := t.c.exec("UPDATE rows SET next_at = ? WHERE seq = ?", t.s.waitsEnd, r.seq)
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		if r.phase == phaseParked {
 			flag = flagLimitPassed
 			t.count(rowCounter(r.kind, r.source, queue.Parked), -1)

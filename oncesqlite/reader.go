@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/oncekit/once"
@@ -33,6 +34,9 @@ func OpenReader(path string) (*Reader, error) {
 		err = errors.New("the file is empty")
 	}
 	if err != nil {
+		return nil, fmt.Errorf("read store %s: %w", path, err)
+	}
+	if err := makeFiles(path, false); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("read store %s: %w", path, err)
 	}
 	c, err := openReader(s.dsn(), initReader)

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -32,6 +33,9 @@ const (
 const (
 	// defaultMaxLost is how many attempts in a row a row may lose before it is a dead letter.
 	defaultMaxLost = 5
+	// waitGrace bounds the time by which the limits of waits are put off after a start: while
+	// nobody served the store, nothing could come of what was waited for.
+	waitGrace = time.Minute
 	// suspectRows is how many rows at the head of a lane are worked singly after a process was
 	// lost: as many as one Step may have had in its hands.
 	suspectRows = maxStep
@@ -102,6 +106,8 @@ func (s *Store) recover() error {
 		return err
 	}
 	s.clock.start(max(last, newest))
+	now := s.clock.now()
+	s.waitsEnd = now + min(now-max(last, newest), waitGrace.Microseconds())
 	clean, err := s.metaInt(metaClean)
 	if err != nil {
 		return err

@@ -130,6 +130,7 @@ type Store struct {
 	laneNames map[int64]string
 	laneKinds map[int64]int64 // kinds of rows that were put into a lane
 	nextSeq   int64
+	waitsEnd  int64             // no limit of a wait ends before this time; see recover.go
 	nextTimer int64             // earliest next_at, or at once if a wake is left; 0: none
 	busy      map[lineKey]int64 // order keys in somebody's hands, and the row
 	working   map[int64]*lease
@@ -198,7 +199,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	s.clock.source = cfg.Now
 	if err := s.open(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open store %s: %w", cfg.Path, err), s.release())
+		err = fmt.Errorf("open store %s: %w", cfg.Path, withRoom(cfg.Path, err))
+		return nil, errors.Join(err, s.release())
 	}
 	s.wg.Go(s.write)
 	s.wg.Go(s.flush)
@@ -225,6 +227,9 @@ func (s *Store) open(ctx context.Context) error {
 		}
 	}
 	empty, err := s.inspect()
+	if err == nil && s.cfg.VFS == "" {
+		err = makeFiles(s.cfg.Path, false) // the look has removed it again
+	}
 	if err != nil {
 		return err
 	}
