@@ -31,6 +31,8 @@ type source struct {
 	after     Verifier // is asked when it was read; nil: nobody is
 	challenge string   // of a 401; empty: none
 	ringRate  *limiter
+	// strangers are refused messages of senders who are nobody's: their flood drowns nothing else.
+	strangers *limiter
 }
 
 func newSource(s Source, cfg Config) (*source, error) {
@@ -65,7 +67,7 @@ func newSource(s Source, cfg Config) (*source, error) {
 	}
 	src := &source{
 		Source: s, scope: scope, denied: deniedNames(s.DropHeaders),
-		ringRate: newLimiter(cfg.RejectRate),
+		ringRate: newLimiter(cfg.RejectRate), strangers: newLimiter(cfg.RejectRate),
 	}
 	src.probe()
 	if src.replies, err = newReplies(s.Replies); err != nil {

@@ -116,6 +116,7 @@ func notForwarded() []string {
 		"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding",
 		"Upgrade", "Proxy-Authenticate", "Proxy-Authorization", "Authorization", "Cookie",
 		"Host", "Content-Length", "Accept-Encoding", "Expect",
+		"Fence", // ours: a sender has none to give
 	}
 }
 
@@ -217,12 +218,13 @@ func (h *HTTPHandler) judge(res *http.Response) error {
 func (h *HTTPHandler) request(ctx context.Context, c Callback) (*http.Request, error) {
 	// Wrapped, the body gives the request no GetBody, also if it is empty: to net/http it can't be
 	// replayed. Otherwise it would send a POST with an Idempotency-Key again by itself.
-	body := io.NopCloser(bytes.NewReader(c.Body))
+	content := handedOver(&c)
+	body := io.NopCloser(bytes.NewReader(content))
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.cfg.URL, body)
 	if err != nil {
 		return nil, errors.New("make request: the URL can't be used")
 	}
-	req.ContentLength = int64(len(c.Body))
+	req.ContentLength = int64(len(content))
 	hop := connectionNames(c.Header)
 	for name, values := range c.Header {
 		if !h.drop[name] && !hop[name] && !strings.HasPrefix(name, "Once-") {
@@ -241,9 +243,23 @@ func (h *HTTPHandler) request(ctx context.Context, c Callback) (*http.Request, e
 	return req, nil
 }
 
+// handedOver is the body that a service is sent: the callback's own, or, of a message whose list
+// could not be cut down to the element, the element. With the whole message it would work all of
+// them, once for each.
+func handedOver(c *Callback) []byte {
+	if e := c.as.Element; e != nil && e.Whole {
+		return e.Value
+	}
+	return c.Body
+}
+
 // describeBody makes the headers say what the body is, also where it is not the one that came, or
 // where what the sender said of it is not kept.
 func describeBody(h http.Header, c *Callback) {
+	whole := c.as.Element != nil && c.as.Element.Whole // the element is handed over
+	if whole {
+		h.Set("Content-Type", typeJSON)
+	}
 	if len(h["Content-Type"]) == 0 {
 		t := typeJSON
 		if c.as.Form {
@@ -252,9 +268,9 @@ func describeBody(h http.Header, c *Callback) {
 		h.Set("Content-Type", t)
 	}
 	switch {
-	case c.as.Coding != "" && len(h["Content-Encoding"]) == 0:
+	case c.as.Coding != "" && len(h["Content-Encoding"]) == 0 && !whole:
 		h.Set("Content-Encoding", c.as.Coding)
-	case c.as.Element.cut(): // what was said of the body that came
+	case c.as.Element.cut() || whole: // what was said of the body that came
 		for _, name := range []string{
 			"Content-Encoding", "Content-Digest", "Digest", "Content-Md5",
 		} {

@@ -293,7 +293,11 @@ func (in *intake) refuse(r *http.Request, v verdict) verdict {
 	if v.outcome == queue.Unavailable {
 		return v
 	}
-	if in.rc.logs.allow(time.Now()) {
+	logs, rate := in.rc.logs, in.src.ringRate
+	if v.outcome == queue.Unauthorized {
+		logs, rate = in.rc.strangers, in.src.strangers
+	}
+	if logs.allow(time.Now()) {
 		in.rc.log.Warn("message refused", "source", in.src.Name, "outcome", v.outcome,
 			"error", cmp.Or(in.shown, v.reason), "peer", in.msg.Peer)
 	}
@@ -306,7 +310,7 @@ func (in *intake) refuse(r *http.Request, v verdict) verdict {
 	if len(kept) > in.rc.cfg.RejectedBody {
 		kept = kept[:in.rc.cfg.RejectedBody]
 	}
-	in.rc.ring.keep(r.Context(), in.src.ringRate, queue.Rejected{
+	in.rc.ring.keep(r.Context(), rate, queue.Rejected{
 		Source: in.src.Name, Outcome: v.outcome, Reason: v.reason, Peer: in.msg.Peer,
 		Meta: in.rc.ringMeta(r, in.msg.Peer, in.src.denied), Size: int64(len(in.msg.Raw)),
 		Body: append([]byte(nil), kept...),

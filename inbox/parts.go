@@ -16,8 +16,9 @@ const (
 	// reached if what is beside the list is as long as 15 elements.
 	maxSpread = 16
 
-	// freeSpread is what the rows of a message may take in any case, in bytes.
-	freeSpread = 1 << 20
+	// freeSpread is what the rows of a message may take in any case, in bytes: a thousand small
+	// elements, each with the headers of the request.
+	freeSpread = 8 << 20
 )
 
 // buildEach makes the arrivals of the good elements. A message with one element is stored as it
@@ -31,6 +32,7 @@ func (in *intake) buildEach(r *http.Request, items []any, good []element) *conte
 	}
 	limit := max(maxSpread*(size+len(rest)), freeSpread)
 	c := cutter{in: in, items: items}
+	several, picked := len(items) > 1, c.picked()
 	total := 0
 	in.arrivals = make([]queue.Arrival, 0, len(good))
 	for i := range good {
@@ -40,9 +42,9 @@ func (in *intake) buildEach(r *http.Request, items []any, good []element) *conte
 			return &contentFault{invalid(fmt.Sprintf("element [%d]: %s", e.index, err))}
 		}
 		as := bodyForm{Coding: in.msg.coding, Form: in.src.Form,
-			Element: &Element{Index: e.index, Of: len(items), Value: item}}
+			Element: &Element{Index: e.index, Of: len(items), Picked: picked, Value: item}}
 		body := in.msg.Raw
-		if len(items) > 1 {
+		if several || picked {
 			if part, ok := c.cut(e.item); ok {
 				body, as.Coding = part, ""
 			} else {
@@ -50,7 +52,7 @@ func (in *intake) buildEach(r *http.Request, items []any, good []element) *conte
 			}
 		}
 		meta := as.appendTo(make([]byte, 0, len(rest)+len(item)+96), rest)
-		if len(items) > 1 {
+		if several {
 			total += len(body) + len(meta)
 		}
 		if total > limit {
@@ -58,7 +60,7 @@ func (in *intake) buildEach(r *http.Request, items []any, good []element) *conte
 				"since each is kept with the rest of the message; send fewer at once",
 				len(items), limit))}
 		}
-		if err := in.growFor(len(item)+len(body)+len(meta), len(items) > 1); err != nil {
+		if err := in.growFor(len(item)+len(body)+len(meta), several); err != nil {
 			return err
 		}
 		in.arrivals = append(in.arrivals, in.arrival(r, e.identity, &e.reading, meta, body))
@@ -86,13 +88,37 @@ type cutter struct {
 	looked bool
 }
 
-// cut returns the message in which the list of the elements holds only item, and false if there is
-// no such message: the source's own Each has to find exactly item in it.
-func (c *cutter) cut(item any) ([]byte, bool) {
+// look finds the lists in the message that may be the one of the elements.
+func (c *cutter) look() {
 	if !c.looked {
 		c.looked = true
 		c.ways = waysTo(c.in.msg.Body, c.items)
 	}
+}
+
+// picked reports whether the only element is one of a longer list in the message.
+func (c *cutter) picked() bool {
+	if len(c.items) != 1 {
+		return false
+	}
+	switch c.items[0].(type) {
+	case map[string]any, []any: // which one it is can be told
+	default:
+		return false
+	}
+	c.look()
+	for _, w := range c.ways {
+		if w.length(c.in.msg.Body) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// cut returns the message in which the list of the elements holds only item, and false if there is
+// no such message: the source's own Each has to find exactly item in it.
+func (c *cutter) cut(item any) ([]byte, bool) {
+	c.look()
 	for len(c.ways) > 0 {
 		if body, ok := c.try(c.ways[0], item); ok {
 			return body, true

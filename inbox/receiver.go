@@ -86,23 +86,24 @@ type Config struct {
 // paths, nothing else. Paths are compared as they are: no redirect, no cleaning, no trailing slash.
 // Safe for concurrent use.
 type Receiver struct {
-	store    Store
-	recaller queue.Recaller // nil: the store has no memory of its own
-	proxies  proxies
-	cfg      Config
-	log      *slog.Logger
-	byPath   map[string]*source
-	unknown  *source // stands for the source of messages that have none
-	ring     *ring
-	elements ElementObserver // nil: nobody counts them
-	digests  *digester
-	deadline *deadlines
-	inFlight atomic.Int64
-	pool     sync.Pool // of *intake
-	logs     *limiter
-	allow    []string
-	jsonType []string
-	seconds1 []string
+	store     Store
+	recaller  queue.Recaller // nil: the store has no memory of its own
+	proxies   proxies
+	cfg       Config
+	log       *slog.Logger
+	byPath    map[string]*source
+	unknown   *source // stands for the source of messages that have none
+	ring      *ring
+	elements  ElementObserver // nil: nobody counts them
+	digests   *digester
+	deadline  *deadlines
+	inFlight  atomic.Int64
+	pool      sync.Pool // of *intake
+	logs      *limiter
+	strangers *limiter // as logs, of unauthorized messages
+	allow     []string
+	jsonType  []string
+	seconds1  []string
 }
 
 // New returns a Receiver for sources. It does no I/O. It refuses a source that lacks a function, a
@@ -116,16 +117,17 @@ func New(store Store, sources []*Source, cfg Config) (*Receiver, error) {
 		return nil, fmt.Errorf("make receiver: %w", err)
 	}
 	rc := &Receiver{
-		store:    store,
-		cfg:      cfg,
-		log:      cfg.Logger,
-		byPath:   make(map[string]*source),
-		digests:  newDigester(cfg.DigestKey),
-		deadline: &deadlines{timeout: cfg.AppendTimeout},
-		logs:     newLimiter(logsPerSecond),
-		allow:    []string{http.MethodPost},
-		jsonType: []string{typeJSON},
-		seconds1: []string{"1"},
+		store:     store,
+		cfg:       cfg,
+		log:       cfg.Logger,
+		byPath:    make(map[string]*source),
+		digests:   newDigester(cfg.DigestKey),
+		deadline:  &deadlines{timeout: cfg.AppendTimeout},
+		logs:      newLimiter(logsPerSecond),
+		strangers: newLimiter(logsPerSecond),
+		allow:     []string{http.MethodPost},
+		jsonType:  []string{typeJSON},
+		seconds1:  []string{"1"},
 	}
 	rc.recaller, _ = store.(queue.Recaller)
 	for _, p := range cfg.Proxies {

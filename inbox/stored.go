@@ -26,12 +26,15 @@ type Element struct {
 	// Whole is true where the stored body is the whole message although it has several elements:
 	// its list could not be cut down to this one.
 	Whole bool `json:"whole"`
+	// Picked is true where Each took only this one out of a longer list, to which the stored body
+	// was cut down.
+	Picked bool `json:"picked"`
 	// Value is the element, as JSON with exact numbers.
 	Value json.RawMessage `json:"value"`
 }
 
 // cut reports whether the stored body is not the one that came.
-func (e *Element) cut() bool { return e != nil && e.Of > 1 && !e.Whole }
+func (e *Element) cut() bool { return e != nil && (e.Of > 1 || e.Picked) && !e.Whole }
 
 // bodyForm says how a stored body has to be read.
 type bodyForm struct {
@@ -53,6 +56,9 @@ func (f *bodyForm) appendTo(b, rest []byte) []byte {
 		b = strconv.AppendInt(append(b, `,"of":`...), int64(e.Of), 10)
 		if e.Whole {
 			b = append(b, `,"whole":true`...)
+		}
+		if e.Picked {
+			b = append(b, `,"picked":true`...)
 		}
 		b = append(append(append(b, `,"value":`...), e.Value...), `},`...)
 	}

@@ -159,3 +159,22 @@ func (w way) with(v, item any) (any, error) {
 	}
 	return nil, errWay
 }
+
+// length returns how many elements the list at the end of the way has; 0: there is none.
+func (w way) length(v any) int {
+	for _, next := range w {
+		switch at := v.(type) {
+		case map[string]any:
+			v = at[next.name]
+		case []any:
+			if next.index >= len(at) {
+				return 0
+			}
+			v = at[next.index]
+		default:
+			v = next.tree
+		}
+	}
+	list, _ := v.([]any)
+	return len(list)
+}

@@ -45,10 +45,14 @@ func withRoom(path string, err error) error {
 		return err
 	}
 	var disk unix.Statfs_t
-	if unix.Statfs(filepath.Dir(path), &disk) != nil || disk.Bavail*uint64(disk.Bsize) >= littleRoom {
+	if unix.Statfs(filepath.Dir(path), &disk) != nil {
 		return err
 	}
-	return fmt.Errorf("%w: the disk is full (%d KiB free)", err, disk.Bavail*uint64(disk.Bsize)>>10)
+	free := disk.Bavail * uint64(disk.Bsize)
+	if free >= littleRoom {
+		return err
+	}
+	return fmt.Errorf("%w: the disk is full (%d KiB free)", err, free>>10)
 }
 
 // pingAfter is how old the last good transaction may be before Ping writes one of its own.

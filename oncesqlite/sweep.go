@@ -135,10 +135,11 @@ func (s *Store) Reject(ctx context.Context, r queue.Rejected) error {
 		if err != nil {
 			return err
 		}
-		return t.c.exec("DELETE FROM rejected "+
-			"WHERE source = ?1 AND id <= (SELECT id FROM rejected "+
-			"WHERE source = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)", r.Source,
-			s.cfg.RejectedPerSource)
+		// Strangers have a ring of their own: theirs must not push out what a sender was told of.
+		const same = "source = ?1 AND (outcome = 'unauthorized') = ?3"
+		return t.c.exec("DELETE FROM rejected WHERE "+same+" AND id <= (SELECT id FROM rejected "+
+			"WHERE "+same+" ORDER BY id DESC LIMIT 1 OFFSET ?2)", r.Source,
+			s.cfg.RejectedPerSource, r.Outcome == queue.Unauthorized)
 	}})
 	if err != nil {
 		return unavailable(err)

@@ -73,7 +73,7 @@ func addSignature(sigs []string, text, header string) ([]string, error) {
 func splitList(header, value, separator, prefix string, sigs []string) ([]string, error) {
 	var err error
 	for part := range strings.SplitSeq(value, separator) {
-		text, ok := strings.CutPrefix(part, prefix)
+		text, ok := strings.CutPrefix(strings.TrimSpace(part), prefix)
 		if !ok {
 			continue
 		}

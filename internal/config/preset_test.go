@@ -220,7 +220,10 @@ func webhookPlans() map[string]SourcePlan {
 		"standard-webhooks": {Key: [][]string{{"header['webhook-id']"}}},
 		"stripe":            {Key: [][]string{{"body.id"}}},
 		"twilio": {Form: true, Key: [][]string{
+			{"body.TranscriptionSid", "body.TranscriptionStatus"},
 			{"body.RecordingSid", "body.RecordingStatus"},
+			{"body.ConferenceSid", "body.StatusCallbackEvent", "body.SequenceNumber"},
+			{"body.ConferenceSid", "body.StatusCallbackEvent", "body.Timestamp"},
 			{"body.MessageSid", "body.MessageStatus"},
 			{"body.MessageSid", "body.SmsStatus"}, {"body.CallSid", "body.CallStatus"}}},
 	}

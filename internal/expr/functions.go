@@ -2,7 +2,9 @@ package expr
 
 import (
 	"strings"
+	"sync"
 	"unicode/utf8"
+	"weak"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/cost"
@@ -25,7 +27,7 @@ func functionOptions() []cel.EnvOption {
 	arg := []*cel.Type{cel.StringType}
 	return []cel.EnvOption{
 		cel.Function(jsonFunction, decls.DisableTypeGuards(true),
-			cel.Overload(jsonOverload, arg, cel.DynType, cel.UnaryBinding(jsonOf))),
+			cel.Overload(jsonOverload, arg, cel.DynType, cel.UnaryBinding(new(memo).jsonOf))),
 		cel.Function(urldecodeFunction, decls.DisableTypeGuards(true),
 			cel.Overload(urldecodeOverload, arg, cel.StringType, cel.UnaryBinding(urldecoded))),
 	}
@@ -51,17 +53,61 @@ func isOwnError(msg string) bool {
 		strings.HasPrefix(msg, urldecodeFunction+": ")
 }
 
+// memoFrom is the length from which on the value of a text is remembered.
+const memoFrom = 512
+
+// memo remembers the last long text that was read, as long as the garbage collector lets it: the
+// key of each of a thousand elements may read the same one. Safe for concurrent use.
+type memo struct {
+	mu   sync.Mutex
+	last weak.Pointer[remembered]
+}
+
+type remembered struct {
+	text  string
+	value ref.Val
+}
+
+// of returns the value of a text if it is the last one. The comparison is quick where it is the
+// same memory, as it is within one message.
+func (m *memo) of(text string) (ref.Val, bool) {
+	if len(text) < memoFrom {
+		return nil, false
+	}
+	m.mu.Lock()
+	r := m.last.Value()
+	m.mu.Unlock()
+	if r == nil || r.text != text {
+		return nil, false
+	}
+	return r.value, true
+}
+
+func (m *memo) keep(text string, v ref.Val) {
+	if len(text) < memoFrom {
+		return
+	}
+	m.mu.Lock()
+	m.last = weak.Make(&remembered{text, v})
+	m.mu.Unlock()
+}
+
 // jsonOf reads a text as a body is read: numbers exact, the same limits, the same strictness.
-func jsonOf(v ref.Val) ref.Val {
+func (m *memo) jsonOf(v ref.Val) ref.Val {
 	text, ok := v.(types.String)
 	if !ok {
 		return noText(jsonFunction, v)
+	}
+	if known, ok := m.of(string(text)); ok {
+		return known
 	}
 	decoded, err := value.Decode([]byte(text), value.Limits{})
 	if err != nil {
 		return types.NewErr("%s: %s", jsonFunction, err.Error())
 	}
-	return adapter{}.NativeToValue(decoded)
+	read := adapter{}.NativeToValue(decoded)
+	m.keep(string(text), read)
+	return read
 }
 
 // urldecoded undoes application/x-www-form-urlencoded (WHATWG URL, section 5.1), which Java's

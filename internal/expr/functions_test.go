@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncekit/once/internal/expr"
 	"github.com/oncekit/once/internal/value"
+	"github.com/oncekit/once/queue"
 )
 
 // wrapped is a message with JSON and forms inside of texts.
@@ -108,6 +109,16 @@ func TestFunctionsNameWhatTheyCannotRead(t *testing.T) {
 			t.Errorf("%s: %v; want %s", text, err, want)
 		}
 	}
+	for text, want := range map[string]string{ // what a log may show
+		"json(body.twice)": "body.twice: json: invalid JSON (byte 12)",
+		"json(body.short)": "body.short: json: invalid JSON (byte 3)",
+		"json(body.none)":  "body.none: json: expected a text, got null",
+	} {
+		_, err := compile(t, env, text).Eval(vars)
+		if got := queue.Public(err); got != want {
+			t.Errorf("%s: a log may show %q, want %q", text, got, want)
+		}
+	}
 	for text, want := range map[string]string{
 		"json(1)": "json can't take (int)", "json()": "json can't take ()",
 		"urldecode(true)": "urldecode can't take (bool)",
@@ -166,4 +177,20 @@ func FuzzURLDecode(f *testing.F) {
 			t.Errorf("%q gives %q", s, got)
 		}
 	})
+}
+
+// What each of a thousand elements reads of one long text is read once.
+func TestALongTextIsReadOnceForItsMessage(t *testing.T) {
+	inner := "[" + strings.Repeat(`{\"a\":[0,1,2]},`, 5000) + `{\"a\":[7]}]`
+	vars := &expr.Vars{Body: decode(t, `{"s":"`+inner+`"}`)}
+	p := compile(t, newEnv(t), "json(body.s)[5000].a[0]")
+	eval := func() {
+		if got, err := p.Eval(vars); err != nil || got != int64(7) {
+			t.Fatalf("%v, %v", got, err)
+		}
+	}
+	eval()
+	if n := testing.AllocsPerRun(100, eval); n > 1000 {
+		t.Errorf("%v allocations for each time, the text has 20,000 values", n)
+	}
 }

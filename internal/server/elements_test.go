@@ -259,3 +259,36 @@ sources:
 		})
 	}
 }
+
+// Where the list is made by the expression, a service is handed the element: with the whole message
+// it would work all of them for each.
+func TestAServiceIsHandedEachElementOnceHoweverTheListIsMade(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, each, body, want string }{
+		{"joined", "body.l1 + body.l2", `{"l1":[{"id":1}],"l2":[{"id":2}]}`,
+			`0 {"id":1}` + "\n" + `1 {"id":2}`},
+		{"made", "body.data.map(x, {'id': x})", `{"data":[1,2]}`, `0 {"id":1}` + "\n" + `1 {"id":2}`},
+		{"picked", "body.data.filter(x, x.ok)",
+			`{"data":[{"id":1,"ok":false},{"id":2,"ok":true}]}`, `0 {"data":[{"id":2,"ok":true}]}`},
+		{"an object", "body.data", `{"data": {"id":1}}`, `0 {"data": {"id":1}}`},
+		{"a list of one", "body.data", `{"data": [{"id":1}]}`, `0 {"data": [{"id":1}]}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			sink := testserver.NewHTTPSink(t)
+			s := serve(t, t.TempDir(), `
+sources:
+  x: {each: "`+c.each+`", key: ["item.id"], to: {http: "`+sink.URL()+`"}}
+`)
+			s.post(200, "x", c.body)
+			var got []string
+			for _, r := range sink.Await(t, strings.Count(c.want, "\n")+1, patience) {
+				got = append(got, r.Header.Get("Once-Item")+" "+string(r.Body))
+			}
+			slices.Sort(got)
+			if text := strings.Join(got, "\n"); text != c.want {
+				t.Errorf("handed over\n%s, want\n%s", text, c.want)
+			}
+		})
+	}
+}
