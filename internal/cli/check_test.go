@@ -106,3 +106,21 @@ func TestAnEffectThatFreesAResourceAndExpiresIsWarnedOf(t *testing.T) {
 		t.Errorf("the log lacks the warning:\n%s", log)
 	}
 }
+
+func TestABrokerThatDoesNotSayItsLimitIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const yaml = `sources: {rcs: {key: ["body.id"], to: {http: "http://127.0.0.1:1/x"}}}
+destinations: {plant: {mqtt: {url: "mqtt://127.0.0.1", version: "3.1.1"}}}
+`
+	file := filepath.Join(dir, write(t, dir, "once.yaml", yaml))
+	if status, _, errs := run("config", "check", file); status != 0 ||
+		!strings.Contains(errs, "warning: "+file+":2:30: a broker of MQTT 3.1.1 doesn't say") {
+		t.Errorf("status %d: %s", status, errs)
+	}
+	file = filepath.Join(dir, write(t, dir, "limit.yaml", strings.Replace(yaml, `"3.1.1"`,
+		`"3.1.1", max_packet: 1MiB`, 1)))
+	if status, _, errs := run("config", "check", file); status != 0 || errs != "" {
+		t.Errorf("status %d: %s", status, errs)
+	}
+}

@@ -152,6 +152,10 @@ func (r *reader) mqtt(o *object) *MQTTConfig {
 	if size != 0 && (size < lowestPacket || size > highestPacket) {
 		r.add(o.get("max_packet").pos(), "max_packet is out of range; expected 128B to 256MiB")
 	}
+	if size == 0 && c.Version == "3.1.1" {
+		r.warn(o.at(), "a broker of MQTT 3.1.1 doesn't say what is too large for it, and may"+
+			" acknowledge what it drops; better max_packet, as the broker has it")
+	}
 	c.MaxPacket = int(min(size, highestPacket))
 	const highestInFlight = 4096
 	c.MaxInFlight = o.whole("max_in_flight", defaultMaxInFlight, 1, highestInFlight)

@@ -3,6 +3,7 @@ package tracing
 import (
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -68,6 +69,9 @@ func readEnv(getenv func(string) string) (s settings, err error) {
 		return settings{}, fmt.Errorf("%s is %q: once knows %s and %s", name, v, protocolHTTP,
 			protocolGRPC)
 	}
+	if err := checkSDK(getenv); err != nil {
+		return settings{}, err
+	}
 	if endpoint == "" {
 		return s, nil
 	}
@@ -76,4 +80,30 @@ func readEnv(getenv func(string) string) (s settings, err error) {
 		return settings{}, fmt.Errorf("%s is no URL like http://localhost:4318", at)
 	}
 	return s, nil
+}
+
+// checkSDK refuses what the SDK would pass over, or panic at: with a sampler that it doesn't know
+// it traces everything.
+func checkSDK(getenv func(string) string) error {
+	const sampler, argument = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
+	switch v := strings.TrimSpace(getenv(sampler)); v {
+	case "", "always_on", "always_off", "parentbased_always_on", "parentbased_always_off":
+	case "traceidratio", "parentbased_traceidratio":
+		arg := strings.TrimSpace(getenv(argument))
+		if f, err := strconv.ParseFloat(arg, 64); arg != "" && (err != nil || !(f >= 0 && f <= 1)) {
+			return fmt.Errorf("%s is %q: it takes a number from 0 to 1", argument, arg)
+		}
+	default:
+		return fmt.Errorf("%s is %q: the SDK knows always_on, always_off, traceidratio, and "+
+			"parentbased_ with each of them", sampler, v)
+	}
+	const most = 10_000_000 // milliseconds, spans: above it is a slip
+	for _, name := range []string{"OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_EXPORT_TIMEOUT",
+		"OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE"} {
+		v := strings.TrimSpace(getenv(name))
+		if n, err := strconv.Atoi(v); v != "" && (err != nil || n < 1 || n > most) {
+			return fmt.Errorf("%s is %q: it takes a whole number from 1 to %d", name, v, most)
+		}
+	}
+	return nil
 }
