@@ -74,8 +74,8 @@ func TestBadInput_IsRefusedKeptAndCounted(t *testing.T) {
 			"larger than 262144 bytes"},
 		"wrong type": {request("/in/rcs", "application/x-www-form-urlencoded", "a=1"), false, 400,
 			"rcs", `, want application/json, another +json, text/json, text/plain, or none`},
-		"latin1": {request("/in/rcs", "application/json; charset=latin1", finishFE), false, 400,
-			"rcs", `application/json; charset=latin1`},
+		"latin1": {request("/in/rcs", "application/json; charset=latin1", `{"reqCode":"ü"}`),
+			false, 400, "rcs", `application/json; charset=latin1`},
 		"charset twice": {request("/in/rcs", "text/plain;charset=utf-8;charset=utf-16", finishFE),
 			false, 400, "rcs", "wrong charset"},
 		"XML": {request("/in/rcs", "application/xml", "<a/>"), false, 400, "rcs",
@@ -147,15 +147,17 @@ func TestBadInput_IsRefusedKeptAndCounted(t *testing.T) {
 func TestOddInput_IsAccepted(t *testing.T) {
 	const js = "application/json"
 	for name, c := range map[string]string{
-		"plain":      request("/in/rcs", js, finishFE),
-		"own path":   request("/agv/agvCallbackService/agvCallback", js, finishFE),
-		"BOM":        request("/in/rcs", js, "\xef\xbb\xbf"+finishFE),
-		"charset":    request("/in/rcs", "Application/JSON; charset=UTF-8", finishFE),
-		"US-ASCII":   request("/in/rcs", `text/json; charset="us-ascii"`, finishFE),
-		"+json":      request("/in/rcs", "application/vnd.robot+json;v=1", finishFE),
-		"text/json":  request("/in/rcs", "text/json", finishFE),
-		"text/plain": request("/in/rcs", "text/plain;charset=utf-8", finishFE),
-		"empty type": request("/in/rcs", "", finishFE),
+		"plain":         request("/in/rcs", js, finishFE),
+		"own path":      request("/agv/agvCallbackService/agvCallback", js, finishFE),
+		"BOM":           request("/in/rcs", js, "\xef\xbb\xbf"+finishFE),
+		"charset":       request("/in/rcs", "Application/JSON; charset=UTF-8", finishFE),
+		"latin1, plain": request("/in/rcs", "text/plain; charset=ISO-8859-1", finishFE),
+		"GBK, plain":    request("/in/rcs", "application/json;charset=GBK", finishFE),
+		"US-ASCII":      request("/in/rcs", `text/json; charset="us-ascii"`, finishFE),
+		"+json":         request("/in/rcs", "application/vnd.robot+json;v=1", finishFE),
+		"text/json":     request("/in/rcs", "text/json", finishFE),
+		"text/plain":    request("/in/rcs", "text/plain;charset=utf-8", finishFE),
+		"empty type":    request("/in/rcs", "", finishFE),
 		"identity": "POST /in/rcs HTTP/1.1\r\nHost: h\r\nContent-Encoding: identity\r\n" +
 			"Content-Length: 72\r\n\r\n" + finishFE,
 		"no type": "POST /in/rcs HTTP/1.1\r\nHost: h\r\nContent-Length: 72\r\n\r\n" +

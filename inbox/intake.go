@@ -122,7 +122,7 @@ func (in *intake) judgeContent(r *http.Request) verdict {
 	if p := in.src.textProbe(content); p != nil {
 		return in.probed(p)
 	}
-	if reason := typeProblem(r.Header, in.src.Form); reason != "" {
+	if reason := typeProblem(r.Header, in.src.Form, content); reason != "" {
 		return in.refuse(r, invalid(reason))
 	}
 	if v, ok := in.reserveDecoded(content); !ok {

@@ -115,7 +115,11 @@ func (a *app) check(f *settings) error {
 	if errors.As(err, &refused) {
 		return refused
 	}
-	for _, p := range server.Lacks(cfg, a.handlers) {
+	lacks := server.Lacks(cfg, a.handlers)
+	if len(lacks) > 0 && a.handlers != nil { // a program of one's own: it is meant for this file
+		return &config.Error{Problems: lacks}
+	}
+	for _, p := range lacks {
 		a.warn("%s", p.Msg)
 	}
 	for _, what := range idle {

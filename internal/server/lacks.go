@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/config"
@@ -22,9 +25,13 @@ func Lacks(cfg *config.Config, handlers map[string]inbox.Handler) []config.Probl
 	}
 	for _, src := range cfg.SourceSettings {
 		if h := src.Handler; h != nil && h.HTTP == nil && handlers[h.Name] == nil {
-			add("source %s: `to: {handler: %s}` names a handler that this program does not have; "+
+			has := ""
+			if len(handlers) > 0 {
+				has = " (it has " + strings.Join(slices.Sorted(maps.Keys(handlers)), ", ") + ")"
+			}
+			add("source %s: `to: {handler: %s}` names a handler that this program does not have%s; "+
 				"build one with it (see examples/handler), or use `to: {http: URL}`", src.Name,
-				h.Name)
+				h.Name, has)
 		}
 	}
 	return list
