@@ -74,6 +74,7 @@ func (p *rehearsal) sums(b *strings.Builder, res *Result) {
 	fmt.Fprintf(b, "one owner    %s  (%s of roadways and stations)\n", verdict(r.Owners, "fault"),
 		plural(r.Owned, "turn"))
 	fmt.Fprintf(b, "as expected  %s\n", verdict(r.Differ, "difference"))
+	fmt.Fprintf(b, "replies      %s\n", replies(r.WrongReplies))
 	came := "kept up"
 	if !res.keptUp() {
 		came = "did not keep up"
@@ -93,6 +94,17 @@ func verdict(n int, what string) string {
 		return "yes"
 	}
 	return "NO: " + plural(n, what)
+}
+
+// replies says whether senders were told what the server's file says.
+func replies(wrong int) string {
+	switch wrong {
+	case 0:
+		return "all as the file says"
+	case 1:
+		return "NO: 1 wrong"
+	}
+	return fmt.Sprintf("NO: %s wrong", number(int64(wrong)))
 }
 
 // praise ends a run that came out right.
@@ -146,7 +158,7 @@ func wrongs(r *Result) string {
 	}{
 		{r.Report.Lost, model.Lost}, {r.Report.Doubled, model.Doubled},
 		{r.Report.Owners, model.TwoOwners}, {r.Report.Order, model.Order},
-		{r.Report.Differ, model.Difference},
+		{r.Report.Differ, model.Difference}, {r.Report.WrongReplies, model.WrongReply},
 	} {
 		if one.n > 0 {
 			out = append(out, fmt.Sprintf("%d × %s", one.n, one.what))

@@ -85,13 +85,17 @@ var errCut = errors.New("cut by the sender")
 // post sends a callback once and reports whether it was acknowledged.
 func (s *sender) post(ctx context.Context, c *model.Callback, h how) bool {
 	sent := model.Send{At: time.Since(s.start), Why: h.why, Changed: h.changed}
-	status, err := s.do(ctx, c, h)
+	status, reply, err := s.do(ctx, c, h)
+	if err == nil {
+		sent.Wrong = misreply(c, status, reply)
+	}
 	switch {
 	case err == nil && status/100 == 2:
 		sent.Told, sent.Answer = true, strconv.Itoa(status)
 	case err == nil && status != http.StatusServiceUnavailable:
 		sent.Answer = strconv.Itoa(status)
-		s.fail(fmt.Errorf("%s of %s was answered %d, and is right", c.Name(), c.Task, status))
+		s.fail(fmt.Errorf("%s of %s was answered %d %.200q, and is right", c.Name(), c.Task,
+			status, reply))
 	case err == nil:
 		sent.Answer = strconv.Itoa(status)
 	case ctx.Err() != nil && !errors.Is(err, errCut):
@@ -117,11 +121,13 @@ func explain(err error) string {
 	return "connection lost"
 }
 
-// do makes the request.
-func (s *sender) do(ctx context.Context, c *model.Callback, h how) (status int, err error) {
+// do makes the request and returns the status and the body of its reply.
+func (s *sender) do(
+	ctx context.Context, c *model.Callback, h how,
+) (status int, reply []byte, err error) {
 	b, err := body(c, h.changed, time.Now().UnixMilli())
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	limit := answerLimit
 	if s.patient.Load() {
@@ -137,19 +143,19 @@ func (s *sender) do(ctx context.Context, c *model.Callback, h how) (status int, 
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(b))
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	res, err := s.client.Do(req)
 	if err != nil {
 		if cause := context.Cause(ctx); errors.Is(cause, errCut) {
-			return 0, errCut
+			return 0, nil, errCut
 		}
-		return 0, err
+		return 0, nil, err
 	}
 	defer func() { _ = res.Body.Close() }() // it was read
-	if _, err := io.Copy(io.Discard, io.LimitReader(res.Body, maxReply)); err != nil {
-		return 0, err
+	if reply, err = io.ReadAll(io.LimitReader(res.Body, maxReply)); err != nil {
+		return 0, nil, err
 	}
-	return res.StatusCode, nil
+	return res.StatusCode, reply, nil
 }

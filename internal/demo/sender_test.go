@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +67,59 @@ func TestASenderNotesWhatItWasAnswered(t *testing.T) {
 				t.Errorf("noted %+v, failed %v", sent, err)
 			}
 		})
+	}
+}
+
+// The replies are those of plant.yaml, written down here by hand.
+func TestAReplyThatTheFileDoesNotSayIsNoted(t *testing.T) {
+	t.Parallel()
+	const accepted = `{"code":"0","message":"Success","reqCode":"R"}`
+	for name, c := range map[string]struct {
+		status      int
+		body, wrong string // what is noted contains wrong; empty: nothing is noted
+	}{
+		"accepted":            {200, accepted, ""},
+		"in another order":    {200, `{"reqCode": "R", "message": "Success", "code": "0"}`, ""},
+		"unavailable":         {503, `{"code":"99","message":"try again","reqCode":"R"}`, ""},
+		"unavailable, unread": {503, `{"code":"99","message":"try again","reqCode":""}`, ""},
+		"another code":        {200, `{"code":"1","message":"Success","reqCode":"R"}`, accepted},
+		"another message":     {200, `{"code":"0","message":"OK","reqCode":"R"}`, accepted},
+		"another request":     {200, `{"code":"0","message":"Success","reqCode":"Q"}`, accepted},
+		"no request":          {200, `{"code":"0","message":"Success","reqCode":""}`, accepted},
+		"a field is missing":  {200, `{"code":"0","message":"Success"}`, accepted},
+		"one field more": {200, `{"code":"0","message":"Success","reqCode":"R","a":1}`,
+			accepted},
+		"a number":         {200, `{"code":0,"message":"Success","reqCode":"R"}`, accepted},
+		"null":             {200, `null`, accepted},
+		"no body":          {200, "", `the body of the 200 is no JSON object: ""`},
+		"an array":         {200, `[]`, `the body of the 200 is no JSON object: "[]"`},
+		"another 2xx":      {201, accepted, "the status is 201, and should be 200 or 503"},
+		"success in a 503": {503, accepted, `{"code":"99","message":"try again","reqCode":"R"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sent, _, err := post(t, how{}, func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, c.body)
+			})
+			if err != nil || (sent.Wrong == "") != (c.wrong == "") ||
+				!strings.Contains(sent.Wrong, c.wrong) {
+				t.Errorf("noted %q, %v, want %q", sent.Wrong, err, c.wrong)
+			}
+		})
+	}
+	for _, line := range []string{
+		`accepted:    {status: 200, body: {code: "0", message: Success, reqCode: ` +
+			`"${body.reqCode}"}}`,
+		`unavailable: {status: 503, body: {code: "99", message: try again, reqCode: ` +
+			`"${body.?reqCode.orValue('')}"}}`,
+	} {
+		if !strings.Contains(plantFile, line) {
+			t.Errorf("the file has no longer %s", line)
+		}
+	}
+	if strings.Contains(plantFile, "duplicate:") || strings.Contains(plantFile, "conflict:") {
+		t.Error("the file has replies of their own for duplicates or conflicts")
 	}
 }
 

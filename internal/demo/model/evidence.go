@@ -47,6 +47,8 @@ type Send struct {
 	Why string
 	// Answer is what came back: a status, or what happened instead.
 	Answer string
+	// Wrong says what the reply should have been, by the server's file; empty: that it was.
+	Wrong string
 	// Told says that it was acknowledged.
 	Told bool
 	// Changed says that a field differed under the same key.

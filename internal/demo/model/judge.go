@@ -14,6 +14,7 @@ const (
 	TwoOwners  = "two owners"
 	Order      = "order"
 	Difference = "difference"
+	WrongReply = "wrong reply"
 )
 
 // Fault is something that must not be.
@@ -34,6 +35,7 @@ type Report struct {
 	Tasks                                 int
 	Expected, Seen, Repeated, Alarms      int // effects; arrivals of known ids
 	Lost, Doubled, Owners, Order, Differ  int // faults by their kind
+	WrongReplies                          int // replies; the first one is a fault
 	Owned                                 int // times that a resource had an owner
 	StoredDuplicates, StoredConflicts     int // as the server counts
 	Faults                                []Fault
@@ -70,6 +72,7 @@ func Judge(e *Evidence) *Report {
 		index: map[*Callback]int{}, byName: map[string]*Callback{},
 		ids: map[effect][]string{}, first: map[string]int{}}
 	c.count()
+	c.replies()
 	c.stored()
 	for _, task := range slices.Sorted(maps.Keys(c.tasks)) {
 		c.task(task)
