@@ -9,8 +9,8 @@ import (
 	"github.com/oncekit/once/internal/demo/model"
 )
 
-// What plant.yaml says to senders; a test compares them. A duplicate and a conflict have no reply of
-// their own there, so they get that of an accepted callback.
+// What plant.yaml says to senders; a test compares them. A duplicate and a conflict have no reply
+// of their own there, so they get that of an accepted callback.
 const (
 	acceptedCode, acceptedMessage       = "0", "Success"
 	unavailableCode, unavailableMessage = "99", "try again"
