@@ -32,7 +32,8 @@ server is frozen, killed by SIGKILL and started again, its clock put forward by 
 everything is counted and compared with a model that shares no code with the server.
 
 It needs nothing, uses free ports of this machine alone, and leaves nothing behind. Status 0: it
-came out right; 1: something was lost, doubled, out of order, or had two owners.`,
+came out right; 1: something was lost, doubled, out of order, had two owners, was replied wrongly,
+or is otherwise not as expected.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("seed") {
 				cfg.Seed = rand.Uint64N(1_000_000)

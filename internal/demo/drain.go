@@ -49,7 +49,7 @@ func (p *rehearsal) drain(ctx context.Context) (left string, err error) {
 func (p *rehearsal) collect(ctx context.Context) (*model.Evidence, error) {
 	ctx, cancel := context.WithTimeout(ctx, collectLimit)
 	defer cancel()
-	e := &model.Evidence{Callbacks: p.book.callbacks()}
+	e := &model.Evidence{Callbacks: p.book.callbacks(), Jumps: p.jumps}
 	var tasks []string
 	known := map[string]bool{}
 	for _, c := range e.Callbacks {

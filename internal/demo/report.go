@@ -67,7 +67,8 @@ func (p *rehearsal) sums(b *strings.Builder, res *Result) {
 	entry(b, "expected", r.Expected, "by a model that shares no code with the server")
 	entry(b, "seen", r.Seen, "at their destinations")
 	entry(b, "repeated", r.Repeated, "arrivals under an id that had arrived before")
-	entry(b, "alarms", r.Alarms, "tasks that stood still when the clock jumped")
+	entry(b, "alarms", r.Alarms, fmt.Sprintf("tasks that stood still when the clock jumped; %s due",
+		number(int64(r.AlarmsDue))))
 	entry(b, "lost", r.Lost, "")
 	entry(b, "doubled", r.Doubled, "")
 	fmt.Fprintf(b, "order kept   %s\n", verdict(r.Order, "break"))

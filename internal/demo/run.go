@@ -33,6 +33,9 @@ const (
 	drainPoll  = 50 * time.Millisecond
 	// collectLimit bounds the questions at the end.
 	collectLimit = 5 * time.Minute
+	// settle is how long a server that is ready may take to notice who stands still: until then an
+	// event may come first.
+	settle = time.Second
 	// startTries bounds how often other ports are tried.
 	startTries = 5
 	// lateShare is how many of the callbacks so far come again after a jump of the clock: one in so
@@ -56,6 +59,7 @@ type rehearsal struct {
 	failed chan error
 	wg     sync.WaitGroup // late repeats
 	timing timing
+	jumps  []model.Jump
 }
 
 // timing is what the figures at the end are made of.
@@ -317,7 +321,9 @@ func (p *rehearsal) disturb(ctx, all context.Context) error {
 		case d.kind == freeze:
 			p.timing.freezes++
 			p.show.happens("server   frozen for " + seconds(d.lasts))
+			begun := p.server.now()
 			err = p.server.freeze(ctx, d.lasts)
+			p.unsettle(begun)
 		}
 		if err != nil {
 			return err
@@ -348,6 +354,7 @@ func (p *rehearsal) kill(
 		return err
 	}
 	p.timing.kills++
+	killed := p.server.now()
 	text := "server   SIGKILL, and started again"
 	_ = pause(ctx, 100*time.Millisecond) // senders and destinations notice; then it starts anyway
 	if d.jump > 0 {
@@ -360,6 +367,11 @@ func (p *rehearsal) kill(
 	begun := time.Now()
 	if err := p.server.start(ctx); err != nil {
 		return err
+	}
+	p.unsettle(killed)
+	if d.jump > 0 {
+		ready := p.server.now()
+		p.jumps = append(p.jumps, model.Jump{From: killed, To: ready, Settled: ready.Add(settle)})
 	}
 	p.show.happens("server   ready after " + seconds(time.Since(begun)))
 	if d.jump > 0 {
@@ -374,6 +386,14 @@ func (p *rehearsal) kill(
 		})
 	}
 	return nil
+}
+
+// unsettle gives the server its time to notice again who stands still, if it was disturbed in it at
+// a moment by its own clock.
+func (p *rehearsal) unsettle(disturbed time.Time) {
+	if n := len(p.jumps); n > 0 && p.jumps[n-1].Settled.After(disturbed) {
+		p.jumps[n-1].Settled = p.server.now().Add(settle)
+	}
 }
 
 // quiet is a log of which nothing is wanted: what the demo's listeners complain of is its doing.

@@ -103,6 +103,9 @@ func TestARealRunComesOutRightAndTamperedOnesDoNot(t *testing.T) {
 		"a callback is lost":         {loseCallback, model.Lost},
 		"two owners":                 {secondOwner, model.TwoOwners},
 		"order":                      {swapUnlocks, model.Order},
+		"order of a task's effects":  {swapProgress, model.Order},
+		"no alarm":                   {loseAlarms, model.Lost},
+		"a wrong reply":              {wrongReply, model.WrongReply},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := *real
@@ -135,6 +138,41 @@ func secondOwner(e *model.Evidence) {
 func swapUnlocks(e *model.Evidence) {
 	i, k := turns(e)
 	e.Sightings[i], e.Sightings[k] = e.Sightings[k], e.Sightings[i]
+}
+
+// swapProgress lets the first effect of a task arrive as its second, and that one first.
+func swapProgress(e *model.Evidence) {
+	first := map[string]int{}
+	for i, s := range e.Sightings {
+		if s.Name != model.Progress {
+			continue
+		}
+		k, ok := first[s.Task]
+		if ok && e.Sightings[k].ID != s.ID {
+			e.Sightings[i], e.Sightings[k] = e.Sightings[k], e.Sightings[i]
+			return
+		}
+		if !ok {
+			first[s.Task] = i
+		}
+	}
+	panic("no task told of its progress twice")
+}
+
+// loseAlarms is a server that sends none, and that knows of none.
+func loseAlarms(e *model.Evidence) {
+	e.Sightings = slices.DeleteFunc(e.Sightings, func(s model.Sighting) bool {
+		return s.Name == model.Alarm
+	})
+	e.Store.Effects = slices.DeleteFunc(slices.Clone(e.Store.Effects),
+		func(s model.StoredEffect) bool { return s.Name == model.Alarm })
+}
+
+func wrongReply(e *model.Evidence) {
+	c := *e.Callbacks[0]
+	c.Sends = slices.Clone(c.Sends)
+	c.Sends[0].Wrong = "its body"
+	e.Callbacks = append([]*model.Callback{&c}, e.Callbacks[1:]...)
 }
 
 // turns are the arrivals that end two turns at one roadway.
@@ -334,7 +372,11 @@ func TestTheDemosFlowIsThatOfTheExample(t *testing.T) {
 		text, _, _ = strings.Cut(text, "destinations:\n")
 		return text
 	}
-	want := strings.NewReplacer("early: {park: 24h} ", "early: {park: 6d}  ",
+	const most = `        max: {seq: "${body.?data.?seq}"}` + "\n"
+	want := strings.NewReplacer(most, most+"        effects:\n"+
+		`          - {name: tell-progress, to: wms, payload: {id: "${effect.id}", `+
+		`task: "${task.id}", seq: "${task.seq}"}}`+"\n",
+		"early: {park: 24h} ", "early: {park: 6d}  ",
 		"busy: {wait: 10m} ", "busy: {wait: 6d}  ", `topic: "roadway/`, `path: "/roadway/`,
 		`topic: "station/`, `path: "/station/`).Replace(part(string(b)))
 	if got := part(plantFile); got != want || want == "" {

@@ -216,7 +216,7 @@ func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
 // sight reads an effect.
 func sight(name string, r *http.Request, body []byte) (model.Sighting, error) {
 	var p struct {
-		ID, Task, State, Fence any
+		ID, Task, State, Fence, Seq any
 	}
 	if err := json.Unmarshal(body, &p); err != nil {
 		return model.Sighting{}, fmt.Errorf("read effect: %w", err)
@@ -229,7 +229,14 @@ func sight(name string, r *http.Request, body []byte) (model.Sighting, error) {
 	}
 	if name == wms {
 		one.Name = "tell-wms"
-		if one.State == "running" {
+		switch {
+		case p.Seq != nil:
+			one.Name = model.Progress
+			var err error
+			if one.Seq, err = strconv.Atoi(text(p.Seq)); err != nil {
+				return one, fmt.Errorf("read effect: its seq is %v: %w", p.Seq, err)
+			}
+		case one.State == "running":
 			one.Name = model.Alarm
 		}
 		return one, nil

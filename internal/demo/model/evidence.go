@@ -1,6 +1,9 @@
 package model
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Evidence is all that is known when a run is over.
 type Evidence struct {
@@ -10,6 +13,18 @@ type Evidence struct {
 	// Sightings are what arrived at the destinations, in the order of arrival.
 	Sightings []Sighting
 	Store     Store
+	// Jumps are the moments in which the server's clock was put forward, in their order.
+	Jumps []Jump
+}
+
+// Jump is one: the server was killed and started again with another clock. All times are by its
+// clock.
+type Jump struct {
+	// From is when the server was dead, To when it was ready again.
+	From, To time.Time
+	// Settled is when it had had its time to notice who stands still: until then an event may
+	// have ended that first.
+	Settled time.Time
 }
 
 // Callback is one message of a robot's controller, with all that was done with it.
@@ -66,13 +81,15 @@ type Sighting struct {
 	Name, Task, Resource string
 	// Fence of the resource; 0: none.
 	Fence int64
+	// Seq is the number that Progress tells.
+	Seq int
 	// State of the task and PayloadID, that of the effect, are what the payload says; it may leave
 	// them out. Payload is all of it.
 	State, PayloadID, Payload string
 }
 
 // key names an effect apart from its id: no task makes the same one twice.
-func (s *Sighting) key() effect { return effect{s.Task, s.Name, s.Resource} }
+func (s *Sighting) key() effect { return effect{s.Task, s.Name, s.Resource, s.Seq} }
 
 // Store is what the server says of itself.
 type Store struct {
@@ -117,10 +134,16 @@ type StoredResource struct {
 }
 
 // effect names an effect by what it is.
-type effect struct{ task, name, resource string }
+type effect struct {
+	task, name, resource string
+	seq                  int // of Progress
+}
 
 func (e effect) String() string {
-	if e.resource == "" {
+	switch {
+	case e.name == Progress:
+		return e.name + " " + strconv.Itoa(e.seq) + " of " + e.task
+	case e.resource == "":
 		return e.name + " of " + e.task
 	}
 	return e.name + " " + e.resource + " of " + e.task

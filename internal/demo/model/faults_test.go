@@ -26,10 +26,10 @@ func TestEachFaultIsFoundAndNamed(t *testing.T) {
 			e.Callbacks[2].Sends[0] = Send{Why: "first", Answer: "timed out"}
 		}, Lost, "B", "b2 updateSeq was never acknowledged"},
 		"an effect never arrived": {func(e *Evidence) {
-			e.Sightings = slices.Delete(e.Sightings, 4, 5)
+			e.Sightings = slices.Delete(e.Sightings, 5, 6)
 		}, Lost, "B", "tell-wms of B never arrived"},
 		"an effect was given up": {func(e *Evidence) {
-			e.Store.Effects[4].State, e.Store.Effects[4].Error = "dead", "no"
+			e.Store.Effects[5].State, e.Store.Effects[5].Error = "dead", "no"
 		}, Lost, "B", "tell-wms of B is dead and not acknowledged (no)"},
 		"a task is lost": {func(e *Evidence) {
 			delete(e.Store.Tasks, "A")
@@ -64,7 +64,7 @@ func TestEachFaultIsFoundAndNamed(t *testing.T) {
 			e.Store.Tasks["B"].History[0].At = at(2)
 		}, TwoOwners, "B", "roadway/R1 was A's and B's at the same time"},
 		"two owners with one fence": {func(e *Evidence) {
-			e.Sightings[3].Fence = 1
+			e.Sightings[4].Fence = 1
 		}, TwoOwners, "B", "roadway/R1 was A's and B's with the same fence 1"},
 		"a roadway is given on while it is locked outside": {func(e *Evidence) {
 			e.Sightings[0].At = at(4).Add(time.Second)
@@ -73,15 +73,24 @@ func TestEachFaultIsFoundAndNamed(t *testing.T) {
 			e.Store.Resources[0].Fence = 3
 		}, TwoOwners, "", "had 2 owners by the tasks' histories, and its fence is 3"},
 		"unlocks in the wrong order": {func(e *Evidence) {
-			e.Sightings[0], e.Sightings[3] = e.Sightings[3], e.Sightings[0]
+			e.Sightings[0], e.Sightings[4] = e.Sightings[4], e.Sightings[0]
 		}, Order, "A", "unlock-roadway roadway/R1 of A arrived with fence 1 after fence 2"},
 		"events in the wrong order": {func(e *Evidence) {
 			h := e.Store.Tasks["B"].History
 			h[1], h[2] = h[2], h[1]
 		}, Order, "B", "the history lacks b2 updateSeq where it had to be applied"},
-		"an alarm comes after what ended it": {func(e *Evidence) {
+		"effects of one task overtake each other": {func(e *Evidence) {
+			e.Sightings[3], e.Sightings[5] = e.Sightings[5], e.Sightings[3]
+		}, Order, "B", "tell-wms of B arrived before tell-progress 7 of B, which was earlier"},
+		"a progress never arrived": {func(e *Evidence) {
+			e.Sightings = slices.Delete(e.Sightings, 3, 4)
+		}, Lost, "B", "tell-progress 7 of B never arrived"},
+		"a progress tells another number": {func(e *Evidence) {
+			e.Sightings[3].Seq = 8
+		}, Doubled, "B", "tell-progress 8 of B arrived, and nothing explains it"},
+		"an alarm of a task that did not stand still": {func(e *Evidence) {
 			e.arrive(9, "alarm-b", Alarm, "B", "", 0)
-		}, Order, "B", "tell-wms arrived before task-stands-still"},
+		}, Doubled, "B", "task-stands-still of B arrived, and nothing explains it"},
 		"another final state": {func(e *Evidence) {
 			e.Store.Tasks["A"].State = "unloaded"
 		}, Difference, "A", "the task is unloaded, and should be finished"},
@@ -92,10 +101,10 @@ func TestEachFaultIsFoundAndNamed(t *testing.T) {
 			e.Store.Callbacks[5].State, e.Store.Callbacks[5].Error = "stale", "it was late"
 		}, Difference, "A", "a3 finishFE is stale, and should be done (it was late)"},
 		"another content under one id": {func(e *Evidence) {
-			e.Sightings[5].Payload = `{"n":2}`
+			e.Sightings[6].Payload = `{"n":2}`
 		}, Difference, "A", "came with other content"},
 		"another id in the payload": {func(e *Evidence) {
-			e.Sightings[4].PayloadID = "w-c"
+			e.Sightings[5].PayloadID = "w-c"
 		}, Difference, "B", "the id of tell-wms of B is w-b, and its payload says w-c"},
 		"another line in the history": {func(e *Evidence) {
 			e.Store.Tasks["A"].History[1].To = "running"

@@ -35,6 +35,7 @@ type Report struct {
 	Tasks                                 int
 	Expected, Seen, Repeated, Alarms      int // effects; arrivals of known ids
 	Lost, Doubled, Owners, Order, Differ  int // faults by their kind
+	AlarmsDue                             int // that had to come
 	WrongReplies                          int // replies; the first one is a fault
 	Owned                                 int // times that a resource had an owner
 	StoredDuplicates, StoredConflicts     int // as the server counts

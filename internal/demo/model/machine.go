@@ -28,6 +28,7 @@ const (
 type step struct {
 	callback int
 	from, to string
+	effects  []effect // that it makes
 }
 
 // life is what has to come of a task.
@@ -188,7 +189,7 @@ func (k *life) verdict(c *Callback) string {
 
 // apply moves the task, and notes what goes out.
 func (k *life) apply(i int, c *Callback) {
-	from := k.state
+	from, before := k.state, len(k.effects)
 	k.taken[c.Event] = true
 	if r := wants(c); r != "" {
 		k.holds = append(k.holds, r)
@@ -203,10 +204,11 @@ func (k *life) apply(i int, c *Callback) {
 		k.set("station", c.Station)
 	case "updateSeq":
 		k.seq, k.fields["seq"] = c.Seq, strconv.Itoa(c.Seq)
+		k.effects = append(k.effects, effect{k.task, Progress, "", c.Seq})
 	case "finishFE":
 		k.state = unloaded
 		k.release(func(r string) bool { return r == "roadway/"+k.road() })
-		k.effects = append(k.effects, effect{k.task, "tell-wms", ""})
+		k.effects = append(k.effects, effect{k.task, "tell-wms", "", 0})
 	case "finish":
 		k.state, k.fields["finishFlag"], k.fields["jobStatus"] = finished, "true", `"finish"`
 		k.release(func(string) bool { return true })
@@ -214,7 +216,7 @@ func (k *life) apply(i int, c *Callback) {
 		k.state = cancelled
 		k.release(func(string) bool { return true })
 	}
-	k.steps = append(k.steps, step{i, from, k.state})
+	k.steps = append(k.steps, step{i, from, k.state, slices.Clone(k.effects[before:])})
 	if k.state != from {
 		k.due = slices.Concat(k.early, k.blocked, k.due)
 		slices.Sort(k.due)
@@ -238,7 +240,7 @@ func (k *life) road() string {
 func (k *life) release(which func(string) bool) {
 	k.holds = slices.DeleteFunc(k.holds, func(r string) bool {
 		if which(r) {
-			k.effects = append(k.effects, effect{k.task, releaseName(r), r})
+			k.effects = append(k.effects, effect{k.task, releaseName(r), r, 0})
 			return true
 		}
 		return false

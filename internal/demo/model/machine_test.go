@@ -20,20 +20,22 @@ func TestWhatComesOfATasksCallbacks(t *testing.T) {
 	}{
 		{"in order", "startFE:R1 updateSeq:3 station:S1 finishFE finish", []int{0, 1, 2, 3, 4},
 			"done done done done done", "finished",
-			"unlock-roadway roadway/R1, tell-wms, release-station station/S1"},
+			"tell-progress 3, unlock-roadway roadway/R1, tell-wms, release-station station/S1"},
 		{"an event before the start waits for it", "updateSeq:3 startFE:R1 finishFE finish",
 			[]int{1, 0, 2, 3}, "done done done done", "finished",
-			"unlock-roadway roadway/R1, tell-wms"},
+			"tell-progress 3, unlock-roadway roadway/R1, tell-wms"},
 		{"the end before the last step waits for it", "startFE:R1 finish finishFE",
 			[]int{0, 2, 1}, "done done done", "finished", "unlock-roadway roadway/R1, tell-wms"},
 		{"what never starts stays parked", "updateSeq:1 cancel", nil, "parked parked", "", ""},
 		{"a lower number is stale", "startFE:R1 updateSeq:9 updateSeq:9 updateSeq:4 updateSeq:10",
-			[]int{0, 1, 4}, "done done stale stale done", "running", ""},
+			[]int{0, 1, 4}, "done done stale stale done", "running",
+			"tell-progress 9, tell-progress 10"},
 		{"a number of an unloaded task: illegal, or stale if there was one",
 			"startFE:R1 finishFE updateSeq:9", []int{0, 1}, "done done dead", "unloaded",
 			"unlock-roadway roadway/R1, tell-wms"},
 		{"a number after one", "startFE:R1 updateSeq:2 finishFE updateSeq:9", []int{0, 1, 2},
-			"done done done stale", "unloaded", "unlock-roadway roadway/R1, tell-wms"},
+			"done done done stale", "unloaded",
+			"tell-progress 2, unlock-roadway roadway/R1, tell-wms"},
 		{"a station after unloading is illegal", "startFE:R1 finishFE station:S1", []int{0, 1},
 			"done done dead", "unloaded", "unlock-roadway roadway/R1, tell-wms"},
 		{"a second start is stale, so is a second step",
@@ -49,7 +51,7 @@ func TestWhatComesOfATasksCallbacks(t *testing.T) {
 			""},
 		{"a station that is taken lets others pass", "startFE:R1 station:S1 updateSeq:3 finishFE",
 			[]int{0, 2, 1, 3}, "done done done done", "unloaded",
-			"unlock-roadway roadway/R1, tell-wms"},
+			"tell-progress 3, unlock-roadway roadway/R1, tell-wms"},
 		{"a station that stays taken too long is illegal in the end",
 			"startFE:R1 station:S1 finishFE finish", []int{0, 2, 3}, "done dead done done",
 			"finished", "unlock-roadway roadway/R1, tell-wms"},
@@ -62,7 +64,7 @@ func TestWhatComesOfATasksCallbacks(t *testing.T) {
 			k := follow("T", sequence(c.sent), c.applied)
 			var effects []string
 			for _, ef := range k.effects {
-				effects = append(effects, strings.TrimSpace(ef.name+" "+ef.resource))
+				effects = append(effects, strings.TrimSuffix(ef.String(), " of T"))
 			}
 			if k.problem != "" || strings.Join(k.became, " ") != c.became || k.state != c.state ||
 				strings.Join(effects, ", ") != c.effects || len(k.stuck) > 0 {

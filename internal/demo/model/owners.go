@@ -108,7 +108,7 @@ func frees(event, resource string) bool {
 
 // sight finds the first arrival of what sets a reign's resource free.
 func (c *court) sight(name string, r *reign) {
-	if ids := c.ids[effect{r.task, releaseName(name), name}]; ids != nil {
+	if ids := c.ids[effect{r.task, releaseName(name), name, 0}]; ids != nil {
 		r.at = c.first[ids[0]]
 		r.freed = &c.e.Sightings[r.at]
 	}

@@ -87,6 +87,8 @@ func right() *Evidence {
 	e.arrive(3, "u-a", "unlock-roadway", "A", "roadway/R1", 1)
 	e.arrive(3, "w-a", "tell-wms", "A", "", 0)
 	e.arrive(5, "s-a", "release-station", "A", "station/S1", 1)
+	e.arrive(5, "p-b", Progress, "B", "", 0)
+	e.Sightings[3].Seq = 7
 	e.arrive(6, "u-b", "unlock-roadway", "B", "roadway/R1", 2)
 	e.arrive(7, "w-b", "tell-wms", "B", "", 0)
 	e.Sightings = append(e.Sightings, e.Sightings[1])
@@ -103,7 +105,7 @@ func TestARightWorldHasNoFault(t *testing.T) {
 	}
 	got := fmt.Sprint(r.Sent, r.Accepted, r.Duplicates, r.Conflicts, r.Unanswered, r.Tasks,
 		r.Expected, r.Seen, r.Repeated, r.Owned, r.Lost, r.Doubled)
-	if want := "11 8 1 1 1 2 5 5 1 3 0 0"; got != want {
+	if want := "11 8 1 1 1 2 6 6 1 3 0 0"; got != want {
 		t.Errorf("counted %s, want %s", got, want)
 	}
 }
