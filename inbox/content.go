@@ -26,8 +26,8 @@ const (
 // typeProblem returns why a message's content can't be what its source takes, JSON or a form;
 // empty: it can. Absent and text/plain are taken for JSON, since robots send all sorts. JSON
 // between systems is UTF-8 (RFC 8259, section 8.1), and so is a form (URL Standard, section 5.1);
-// another charset is refused, since its letters would be taken for others, unless there are none: many
-// a library writes the charset of its platform above plain ASCII.
+// another charset is refused, since its letters would be taken for others, unless there are none:
+// many a library writes the charset of its platform above plain ASCII.
 func typeProblem(h http.Header, form bool, content []byte) string {
 	types := h["Content-Type"]
 	switch {
@@ -68,7 +68,8 @@ func isFormType(t string) bool {
 	return t == "" || t == typeForm
 }
 
-// likeASCII reports whether the first 128 characters of a content type's charset are those of ASCII.
+// likeASCII reports whether the first 128 characters of a content type's charset are those of
+// ASCII.
 func likeASCII(t string) bool {
 	_, params, err := mime.ParseMediaType(t)
 	if err != nil {

@@ -29,9 +29,9 @@ func Lacks(cfg *config.Config, handlers map[string]inbox.Handler) []config.Probl
 			if len(handlers) > 0 {
 				has = " (it has " + strings.Join(slices.Sorted(maps.Keys(handlers)), ", ") + ")"
 			}
-			add("source %s: `to: {handler: %s}` names a handler that this program does not have%s; "+
-				"build one with it (see examples/handler), or use `to: {http: URL}`", src.Name,
-				h.Name, has)
+			add("source %s: `to: {handler: %s}` names a handler that this program does not have%s;"+
+				" build one with it (see examples/handler), or use `to: {http: URL}`",
+				src.Name, h.Name, has)
 		}
 	}
 	return list
