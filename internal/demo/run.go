@@ -350,6 +350,9 @@ func (p *rehearsal) sicken(ctx context.Context, d disturbance) {
 func (p *rehearsal) kill(
 	ctx, all context.Context, d disturbance, rng *rand.Rand,
 ) error {
+	if d.jump > 0 {
+		p.awaitStanding(ctx)
+	}
 	if err := p.server.kill(); err != nil {
 		return err
 	}
