@@ -46,6 +46,10 @@ func TestRememberedCallbacksAreCountedAndFoundByEveryTerm(t *testing.T) {
 		if counts.Rows[of] != want {
 			t.Errorf("%v: counted %d, want %d", of, counts.Rows[of], want)
 		}
+		rows := all(t, s, queue.RowQuery{Kind: of.Kind, Source: of.Source, State: of.State, Limit: 1000})
+		if int64(len(rows)) != want {
+			t.Errorf("%v: listed %d, want %d", of, len(rows), want)
+		}
 	}
 	// Number 1034 is the eleventh of the second events.
 	for _, q := range []queue.RowQuery{

@@ -99,7 +99,7 @@ type counter struct {
 }
 
 func (w *writer) writeRow(r *row) error {
-	lane, err := w.lane(r.Lane)
+	lane, err := w.lane(r.Lane, r.Kind)
 	if err != nil {
 		return err
 	}
@@ -154,17 +154,17 @@ func (w *writer) writeTask(r *row) error {
 	return errors.Join(q.err, w.task.Exec())
 }
 
-// lane returns the number of a lane.
-func (w *writer) lane(name string) (int64, error) {
+// lane returns the number of a lane; each holds rows of one kind.
+func (w *writer) lane(name string, k queue.Kind) (int64, error) {
 	if id, ok := w.lanes[name]; ok {
 		return id, nil
 	}
-	q, _, err := w.db.Prepare("INSERT INTO lanes (name) VALUES (?)")
+	q, _, err := w.db.Prepare("INSERT INTO lanes (name, kinds) VALUES (?, ?)")
 	if err != nil {
 		return 0, err
 	}
 	defer q.Close()
-	if err := errors.Join(q.BindText(1, name), q.Exec()); err != nil {
+	if err := errors.Join(q.BindText(1, name), q.BindInt64(2, int64(k)), q.Exec()); err != nil {
 		return 0, fmt.Errorf("write lane: %w", err)
 	}
 	w.lanes[name] = w.db.LastInsertRowID()
