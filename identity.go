@@ -93,14 +93,14 @@ func FormatID(b [16]byte) string {
 func ParseID(s string) ([16]byte, error) {
 	var out [16]byte
 	if len(s) != IDLen {
-		return out, fmt.Errorf("parse id: %d characters, want %d", len(s), IDLen)
+		return out, fmt.Errorf("no id: %d characters, want %d", len(s), IDLen)
 	}
 	var acc uint16
 	bits, n := 0, 0
 	for i := range len(s) {
 		v := strings.IndexByte(idAlphabet, s[i])
 		if v < 0 {
-			return [16]byte{}, fmt.Errorf("parse id: bad character at %d", i)
+			return [16]byte{}, fmt.Errorf("no id: bad character at %d", i)
 		}
 		acc, bits = acc<<5|uint16(v), bits+5
 		if bits >= 8 {
@@ -110,7 +110,7 @@ func ParseID(s string) ([16]byte, error) {
 		}
 	}
 	if acc&3 != 0 {
-		return [16]byte{}, errors.New("parse id: the last character can't end an id")
+		return [16]byte{}, errors.New("no id: the last character can't end an id")
 	}
 	return out, nil
 }

@@ -59,7 +59,7 @@ func readRow(c *conn, query string, args ...any) (*stored, error) {
 func rowByID(c *conn, k queue.Kind, id string) (*stored, error) {
 	prefix, err := once.ParseID(id)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %q is no id: %w", once.ErrNotFound, id, err)
+		return nil, fmt.Errorf("%w: %w", once.ErrNotFound, err)
 	}
 	row, err := readRow(c, byPublicID, prefix[:], after(prefix[:]))
 	if err != nil {

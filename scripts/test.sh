@@ -20,6 +20,11 @@ for module in bench webhook/peers; do
 	fi
 done
 
+if [[ ${RACE:-1} == 1 ]]; then # the race detector makes allocations of its own
+	echo "== go test: allocations, without -race"
+	"$GO" test -count=1 -run 'AllocatesLittle' ./internal/config
+fi
+
 echo "== go test ${flags[*]} ${PACKAGES:-./...}"
 # PACKAGES is a list of patterns, so it is split on purpose.
 # shellcheck disable=SC2086
