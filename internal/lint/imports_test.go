@@ -48,8 +48,8 @@ var rules = []rule{
 	},
 
 	// The leaves: one technology each.
-	{pattern: "oncemem", own: []string{".", "queue"}},
-	{pattern: "oncehttp", own: []string{"."}},
+	{pattern: "oncemem", own: []string{"."}},
+	{pattern: "oncehttp", own: []string{".", "internal/value"}},
 	{
 		pattern: "oncesqlite/...",
 		own:     []string{".", "queue", "oncesqlite/...", "internal/value"},
@@ -67,7 +67,7 @@ var rules = []rule{
 	},
 	{
 		pattern: "onceredis/...",
-		own:     []string{".", "queue", "onceredis/..."},
+		own:     []string{".", "onceredis/..."},
 		libs:    []string{"github.com/redis/go-redis/v9"},
 	},
 

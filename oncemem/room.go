@@ -1,0 +1,157 @@
+package oncemem
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oncekit/once"
+)
+
+// recordSize is about what a record takes with its place in the map, in bytes.
+const recordSize = 512
+
+// size is about what a record takes besides the data of its outcome, in bytes.
+func (r *record) size() int64 {
+	n := recordSize + len(r.note.Key) + len(r.note.Request)
+	for _, s := range r.note.Scope {
+		n += len(s)
+	}
+	return int64(n)
+}
+
+// cutNote bounds what is kept for people.
+func cutNote(n once.Note) once.Note {
+	cut := func(s string) string { return s[:min(len(s), once.MaxNoteText)] }
+	n.Key, n.Request = cut(n.Key), cut(n.Request)
+	for i, s := range n.Scope {
+		if len(s) <= once.MaxNoteText {
+			continue
+		}
+		whole := n.Scope
+		n.Scope = make([]string, len(whole)) // the caller's list is not ours
+		copy(n.Scope, whole[:i])
+		for j := i; j < len(whole); j++ {
+			n.Scope[j] = cut(whole[j])
+		}
+		break
+	}
+	return n
+}
+
+// reserve takes room for n bytes, after removing what is past its retention if there is no room
+// otherwise. It reports whether there was room.
+func (s *Store) reserve(sh *shard, n int64, now time.Time) bool {
+	if s.used.Add(n) <= s.cfg.MaxBytes {
+		return true
+	}
+	s.sweepShard(sh, now, len(sh.aging))
+	if s.used.Load() <= s.cfg.MaxBytes {
+		return true
+	}
+	s.used.Add(-n)
+	return false
+}
+
+// expired reports whether a record is past its retention, which counts from the later of the last
+// arrival and the end of the work.
+func (r *record) expired(now time.Time) bool {
+	return (r.state == completed || r.state == released) && !now.Before(r.expires())
+}
+
+func (r *record) expires() time.Time {
+	since := r.finished
+	if r.last.After(since) {
+		since = r.last
+	}
+	return since.Add(r.retention)
+}
+
+func (s *Store) remove(sh *shard, r *record) {
+	sh.leaveAging(r)
+	delete(sh.records, r.id)
+	sh.forgotten = max(sh.forgotten, r.fence)
+	s.used.Add(-r.size() - int64(len(r.outcome.Data)))
+}
+
+// Sweep implements [once.Sweeper].
+func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
+	if limit < 1 {
+		return 0, fmt.Errorf("sweep: limit %d, want at least 1", limit)
+	}
+	n := 0
+	for i := range s.shards {
+		if err := ctx.Err(); err != nil {
+			return n, unavailable(err)
+		}
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		n += s.sweepShard(sh, s.cfg.Now(), limit-n)
+		sh.mu.Unlock()
+	}
+	return n, nil
+}
+
+func (s *Store) sweepShard(sh *shard, now time.Time, limit int) int {
+	n := 0
+	for n < limit && len(sh.aging) > 0 {
+		r := sh.aging[0].r
+		switch {
+		case now.Before(sh.aging[0].at):
+			return n
+		case r.expired(now):
+			s.remove(sh, r)
+			n++
+		default: // an arrival came since it was put in
+			sh.aging[0].at = r.expires()
+			heap.Fix(&sh.aging, 0)
+		}
+	}
+	return n
+}
+
+func (sh *shard) enterAging(r *record) { heap.Push(&sh.aging, aged{r.expires(), r}) }
+
+func (sh *shard) leaveAging(r *record) {
+	if r.place >= 0 {
+		heap.Remove(&sh.aging, r.place)
+	}
+}
+
+// aging is a heap of the records that can expire, by the earliest time at which they may.
+type aging []aged
+
+type aged struct {
+	at time.Time
+	r  *record
+}
+
+// Len implements heap.Interface.
+func (a aging) Len() int { return len(a) }
+
+// Less implements heap.Interface.
+func (a aging) Less(i, j int) bool { return a[i].at.Before(a[j].at) }
+
+// Swap implements heap.Interface.
+func (a aging) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].r.place, a[j].r.place = i, j
+}
+
+// Push implements heap.Interface.
+func (a *aging) Push(x any) {
+	e, _ := x.(aged)
+	e.r.place = len(*a)
+	*a = append(*a, e)
+}
+
+// Pop implements heap.Interface.
+func (a *aging) Pop() any {
+	last := len(*a) - 1
+	e := (*a)[last]
+	(*a)[last] = aged{}
+	*a = (*a)[:last]
+	e.r.place = -1
+	return e
+}

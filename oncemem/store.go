@@ -1,0 +1,358 @@
+package oncemem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oncekit/once"
+)
+
+// Config says how a store behaves.
+type Config struct {
+	// SingleInstance has to be true: it says that no other process serves the same keys.
+	SingleInstance bool
+	// MaxBytes bounds the memory of all records together, about. Default 64 MiB.
+	MaxBytes int64
+	// MaxOutcome bounds the data of one outcome in bytes. Default 1 MiB.
+	MaxOutcome int
+	// Now is the store's clock. Default time.Now.
+	Now func() time.Time
+}
+
+const (
+	defaultMaxBytes   = 64 << 20
+	defaultMaxOutcome = 1 << 20
+	shardCount        = 16 // so that claims of different keys rarely wait for each other
+)
+
+// Store keeps records in memory. All methods are safe for concurrent use.
+type Store struct {
+	cfg    Config
+	used   atomic.Int64 // bytes
+	shards [shardCount]shard
+}
+
+type shard struct {
+	mu      sync.Mutex
+	records map[once.Identity]*record
+	// aging holds the records that can expire, the next one first.
+	aging aging
+	// forgotten is the highest fence of the records that were removed.
+	forgotten int64
+}
+
+// record is what is remembered of an identity. In flight, released, completed: state; an attempt
+// whose lease ended is lost without a change here.
+type record struct {
+	id          once.Identity
+	fingerprint once.Fingerprint
+	state       state
+	onUnknown   once.OnUnknown
+	owner       once.Owner
+	fence       int64
+	attempt     int
+	note        once.Note
+	retention   time.Duration
+	claimed     time.Time // when the latest attempt began
+	leaseEnd    time.Time
+	finished    time.Time
+	last        time.Time // arrival
+	outcome     once.Outcome
+	takeover    bool          // the latest attempt came after a lost one
+	place       int           // in aging; -1: it is in flight or unknown
+	changed     chan struct{} // closed when it is no longer in flight; nil: nobody waits
+}
+
+type state byte
+
+const (
+	inFlight state = iota
+	completed
+	released
+	unknown
+)
+
+var (
+	_ once.Store    = (*Store)(nil)
+	_ once.Renewer  = (*Store)(nil)
+	_ once.Resolver = (*Store)(nil)
+	_ once.Waiter   = (*Store)(nil)
+	_ once.Sweeper  = (*Store)(nil)
+	_ once.Browser  = (*Store)(nil)
+)
+
+// New makes an empty store.
+func New(cfg Config) (*Store, error) {
+	if !cfg.SingleInstance {
+		return nil, errors.New("new store in memory: set SingleInstance if no other process serves " +
+			"the same keys; otherwise use a store that processes share")
+	}
+	if cfg.MaxBytes <= 0 {
+		cfg.MaxBytes = defaultMaxBytes
+	}
+	if cfg.MaxOutcome <= 0 {
+		cfg.MaxOutcome = defaultMaxOutcome
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	s := &Store{cfg: cfg}
+	for i := range s.shards {
+		s.shards[i].records = map[once.Identity]*record{}
+	}
+	return s, nil
+}
+
+// lock returns the shard of an identity, locked, and the store's time.
+func (s *Store) lock(id once.Identity) (*shard, time.Time) {
+	sh := &s.shards[id[0]%shardCount]
+	sh.mu.Lock()
+	return sh, s.cfg.Now()
+}
+
+// Claim implements [once.Store].
+func (s *Store) Claim(ctx context.Context, c once.Claim) (once.Grant, error) {
+	if err := ctx.Err(); err != nil {
+		return once.Grant{}, unavailable(err)
+	}
+	sh, now := s.lock(c.Identity)
+	defer sh.mu.Unlock()
+	r := sh.records[c.Identity]
+	if r != nil && r.expired(now) {
+		s.remove(sh, r)
+		r = nil
+	}
+	if r == nil {
+		return s.insert(sh, c, now)
+	}
+	if r.fingerprint != c.Fingerprint {
+		return once.Grant{}, once.ErrMismatch
+	}
+	if r.state == inFlight && r.owner == c.Owner {
+		return r.grant(), nil // its answer was lost
+	}
+	r.last = now
+	if err := r.refuse(&c, now); err != nil {
+		return once.Grant{}, err
+	}
+	r.takeover = r.state != released
+	r.take(&c, now)
+	sh.leaveAging(r)
+	return r.grant(), nil
+}
+
+// refuse returns why a known record can't be taken: nil for one that can.
+func (r *record) refuse(c *once.Claim, now time.Time) error {
+	switch r.state {
+	case completed:
+		return &once.ReplayError{Outcome: r.outcome, CompletedAt: r.finished}
+	case released:
+		return nil
+	case inFlight:
+		if rest := r.leaseEnd.Sub(now); rest > 0 {
+			return &once.InFlightError{Rest: rest, Age: now.Sub(r.claimed)}
+		}
+	}
+	if r.onUnknown == once.Hold || c.OnUnknown == once.Hold {
+		r.onUnknown = once.Hold // from now on, whoever asks
+		return &once.UnknownError{Since: r.lostAt()}
+	}
+	return nil
+}
+
+// lostAt is when a lost attempt ended, or its lease.
+func (r *record) lostAt() time.Time {
+	if r.state == unknown {
+		return r.finished
+	}
+	return r.leaseEnd
+}
+
+func (s *Store) insert(sh *shard, c once.Claim, now time.Time) (once.Grant, error) {
+	r := &record{
+		id: c.Identity, fingerprint: c.Fingerprint, note: cutNote(c.Note), last: now,
+		fence: sh.forgotten, place: -1,
+	}
+	if !s.reserve(sh, r.size(), now) {
+		return once.Grant{}, fmt.Errorf("claim: the store in memory is full (%d bytes): %w",
+			s.cfg.MaxBytes, once.ErrUnavailable)
+	}
+	r.take(&c, now)
+	sh.records[r.id] = r
+	return r.grant(), nil
+}
+
+// take makes the claimant the owner.
+func (r *record) take(c *once.Claim, now time.Time) {
+	r.state, r.owner, r.onUnknown = inFlight, c.Owner, c.OnUnknown
+	r.fence = max(r.fence+1, now.UnixMicro())
+	r.attempt++
+	r.retention = c.Retention
+	r.claimed, r.leaseEnd, r.finished = now, now.Add(c.Lease), time.Time{}
+}
+
+func (r *record) grant() once.Grant {
+	return once.Grant{
+		Identity: r.id, Owner: r.owner, Fence: r.fence, Attempt: r.attempt, Takeover: r.takeover,
+	}
+}
+
+// Complete implements [once.Store].
+func (s *Store) Complete(ctx context.Context, g once.Grant, o once.Outcome) error {
+	if err := ctx.Err(); err != nil {
+		return unavailable(err)
+	}
+	if len(o.Data) > s.cfg.MaxOutcome {
+		return fmt.Errorf("complete: %d bytes, at most %d: %w", len(o.Data), s.cfg.MaxOutcome,
+			once.ErrTooLarge)
+	}
+	sh, now := s.lock(g.Identity)
+	defer sh.mu.Unlock()
+	r := sh.owned(g)
+	switch {
+	case r == nil || r.state == released:
+		return once.ErrLeaseLost
+	case r.state == completed || r.state == unknown && o.Kind == once.Unknown:
+		return nil
+	}
+	if o.Kind == once.Unknown {
+		r.end(unknown, now)
+		return nil
+	}
+	if !s.reserve(sh, int64(len(o.Data)), now) {
+		return fmt.Errorf("complete: the store in memory is full: %w", once.ErrTooLarge)
+	}
+	r.complete(o, now)
+	sh.enterAging(r)
+	return nil
+}
+
+func (r *record) complete(o once.Outcome, now time.Time) {
+	o.Data = append([]byte(nil), o.Data...)
+	r.outcome = o
+	r.end(completed, now)
+}
+
+// end ends the attempt and wakes who waits for that.
+func (r *record) end(s state, now time.Time) {
+	r.state, r.finished = s, now
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
+}
+
+// owned returns the record if the grant is that of its latest owner.
+func (sh *shard) owned(g once.Grant) *record {
+	r := sh.records[g.Identity]
+	if r == nil || r.owner != g.Owner || r.fence != g.Fence {
+		return nil
+	}
+	return r
+}
+
+// Release implements [once.Store].
+func (s *Store) Release(ctx context.Context, g once.Grant) error {
+	if err := ctx.Err(); err != nil {
+		return unavailable(err)
+	}
+	sh, now := s.lock(g.Identity)
+	defer sh.mu.Unlock()
+	r := sh.owned(g)
+	switch {
+	case r == nil || r.state == completed:
+		return once.ErrLeaseLost
+	case r.state == released:
+		return nil
+	}
+	r.end(released, now)
+	sh.enterAging(r)
+	return nil
+}
+
+// Renew implements [once.Renewer].
+func (s *Store) Renew(ctx context.Context, g once.Grant, lease time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return unavailable(err)
+	}
+	sh, now := s.lock(g.Identity)
+	defer sh.mu.Unlock()
+	r := sh.owned(g)
+	if r == nil || r.state != inFlight {
+		return once.ErrLeaseLost
+	}
+	r.leaseEnd = now.Add(lease)
+	return nil
+}
+
+// Resolve implements [once.Resolver].
+func (s *Store) Resolve(ctx context.Context, id once.Identity, res once.Resolution) error {
+	if err := ctx.Err(); err != nil {
+		return unavailable(err)
+	}
+	sh, now := s.lock(id)
+	defer sh.mu.Unlock()
+	r := sh.records[id]
+	if r == nil || r.expired(now) {
+		return once.ErrNotFound
+	}
+	if res.Fence != 0 && res.Fence != r.fence || !r.allows(res.Decision, now) {
+		return once.ErrState
+	}
+	size := int64(len(res.Outcome.Data))
+	if res.Decision == once.AnswerWith && (int(size) > s.cfg.MaxOutcome || !s.reserve(sh, size, now)) {
+		return once.ErrTooLarge
+	}
+	sh.leaveAging(r)
+	r.fence++ // a late owner has lost its lease
+	if res.Decision == once.AnswerWith {
+		r.complete(res.Outcome, now)
+	} else {
+		s.used.Add(-int64(len(r.outcome.Data)))
+		r.outcome = once.Outcome{}
+		r.end(released, now)
+	}
+	sh.enterAging(r)
+	return nil
+}
+
+func (r *record) allows(d once.Decision, now time.Time) bool {
+	lost := r.state == unknown || r.state == inFlight && !now.Before(r.leaseEnd)
+	switch d {
+	case once.RunAgain, once.AnswerWith:
+		return lost
+	case once.ReleaseDone:
+		return r.state == completed
+	}
+	return false
+}
+
+// Wait implements [once.Waiter].
+func (s *Store) Wait(ctx context.Context, id once.Identity) error {
+	sh, now := s.lock(id)
+	r := sh.records[id]
+	if r == nil || r.state != inFlight || !now.Before(r.leaseEnd) {
+		sh.mu.Unlock()
+		return ctx.Err()
+	}
+	if r.changed == nil {
+		r.changed = make(chan struct{})
+	}
+	changed, rest := r.changed, r.leaseEnd.Sub(now)
+	sh.mu.Unlock()
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+func unavailable(err error) error { return fmt.Errorf("%w: %w", once.ErrUnavailable, err) }
