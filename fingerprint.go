@@ -22,6 +22,9 @@ const (
 	// FingerprintJSONV1: the SHA-256 of the canonical writing of a JSON value: members in the
 	// order of RFC 8785, texts as there, numbers by [CanonicalNumber], ignored members left out.
 	FingerprintJSONV1 byte = 2
+
+	// FingerprintRequestV1: the SHA-256 of an HTTP request as package oncehttp writes it.
+	FingerprintRequestV1 byte = 3
 )
 
 // FingerprintRaw returns the fingerprint of bytes as they came.

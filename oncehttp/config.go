@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/oncekit/once"
 )
@@ -64,15 +65,22 @@ type Config struct {
 	DropHeaders []string
 	// KeepHeaders names headers that are kept although [DroppedHeaders] has them.
 	KeepHeaders []string
-	// Before is called before a claim and before each replay with the request, whose body is not to
-	// be read. If it returns false it has answered. For a check that the caller still may. Default:
-	// none.
-	Before func(w http.ResponseWriter, r *http.Request) bool
+	// Authorize asks whether the caller may, after the key is read and before anything else: before
+	// each claim and each replay. It returns the request to go on with, whose context may hold what
+	// Scope needs, and true; or false, and then it has answered. It must not read the body. Default:
+	// everybody may.
+	Authorize func(w http.ResponseWriter, r *http.Request) (*http.Request, bool)
+	// BodyTimeout bounds the time between two pieces of a body. It replaces the read deadline of
+	// the server while the body is read. Default 0: the server's deadline holds.
+	BodyTimeout time.Duration
 	// EndWithClient ends the work when its client leaves. Default false: it goes on, and its answer
 	// is kept for the repeat.
 	EndWithClient bool
 	// Seal encrypts what is kept of answers. Default: nothing is encrypted.
 	Seal *Sealer
+	// Observe is told once of each request of a guarded method: [FirstAnswer], [Replayed],
+	// [Unguarded], or the name of the [Problem] that it got. Default: nobody.
+	Observe func(r *http.Request, what string)
 	// Docs is the URL of a page about this API's keys: the link of a problem. Default: none.
 	Docs string
 	// Logger gets what an operator should know: never a key, nor content. Default: discards.
@@ -95,6 +103,13 @@ type Content struct {
 	// 64 MiB.
 	MaxDecoded int64
 }
+
+// What Config.Observe is told of requests that were no problem.
+const (
+	FirstAnswer = "first"
+	Replayed    = "replay"
+	Unguarded   = "unguarded"
+)
 
 // ContentRule is a way to compare bodies.
 type ContentRule string
@@ -183,6 +198,9 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.Content.MaxDecoded, defaultMaxDecoded)
 	if c.Keep == nil {
 		c.Keep = KeepDefault
+	}
+	if c.Observe == nil {
+		c.Observe = func(*http.Request, string) {}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
