@@ -97,7 +97,7 @@ type Guard struct {
 }
 
 // NewGuard makes a guard over a store. It does no I/O. It refuses what the store can't do: Hold
-// without a [Resolver], work longer than the lease without a [Renewer].
+// without a [Resolver] or against a [Holder]'s word, work longer than the lease without a [Renewer].
 func NewGuard(store Store, cfg Config) (*Guard, error) {
 	if store == nil {
 		return nil, errors.New("new guard: no store is given")
@@ -173,6 +173,11 @@ func (g *Guard) checkStore() error {
 	if _, ok := g.store.(Resolver); !ok && c.OnUnknown == Hold {
 		return fmt.Errorf("hold needs a store in which a person can decide; %T has no Resolve",
 			g.store)
+	}
+	if h, ok := g.store.(Holder); ok && c.OnUnknown == Hold {
+		if err := h.MayHold(); err != nil {
+			return fmt.Errorf("hold is refused by the store: %w", err)
+		}
 	}
 	if g.renewer == nil && c.MaxWork > c.Lease-c.Margin {
 		return fmt.Errorf("work of up to %s needs a store that renews leases of %s; %T has no Renew",

@@ -61,6 +61,14 @@ type Resolver interface {
 	Resolve(ctx context.Context, id Identity, r Resolution) error
 }
 
+// Holder is a [Store] that can only hold records under conditions of its own. A store that lacks
+// it can hold if it is a [Resolver].
+type Holder interface {
+	// MayHold returns nil if a held record stays held until a person decides, and otherwise why
+	// not and what would change that. It does no I/O.
+	MayHold() error
+}
+
 // Decision is what a person can decide about a record.
 type Decision byte
 
