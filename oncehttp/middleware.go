@@ -1,15 +1,20 @@
 package oncehttp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/oncekit/once"
+	"github.com/oncekit/once/internal/value"
 )
 
 // Middleware returns a middleware that guards requests as the configuration says. It does no I/O.
-// It refuses a configuration that is incomplete, and what the store can't do.
+// It refuses a configuration that is incomplete, and what the store can't do. The middleware is safe
+// for concurrent use, and can wrap several handlers.
 func Middleware(cfg Config) (func(http.Handler) http.Handler, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -19,6 +24,296 @@ func Middleware(cfg Config) (func(http.Handler) http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new middleware: %w", err)
 	}
-	_ = g
-	return nil, errors.New("not built yet")
+	m := guarded{cfg: cfg, guard: g, drop: cfg.dropSet()}
+	for _, text := range cfg.Content.Ignore {
+		paths, err := value.ParsePointer(text)
+		if err != nil {
+			return nil, fmt.Errorf("new middleware: Content.Ignore: %w", err)
+		}
+		m.ignore = append(m.ignore, paths...)
+	}
+	return func(next http.Handler) http.Handler {
+		m := m
+		m.next = next
+		return &m
+	}, nil
+}
+
+// guarded is a handler whose requests run once.
+type guarded struct {
+	cfg    Config
+	guard  *once.Guard
+	drop   map[string]bool
+	ignore []value.Path
+	next   http.Handler
+}
+
+// recheckAfter is how old the answer of Authorize may be when a replay is sent: a repeat that waited
+// for the first request is asked again.
+const recheckAfter = time.Second
+
+// ServeHTTP implements http.Handler.
+func (m *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !slices.Contains(m.cfg.Methods, r.Method) {
+		m.next.ServeHTTP(w, r)
+		return
+	}
+	key, problem := requestKey(r.Header)
+	switch {
+	case problem != nil:
+		m.refuse(w, r, problem)
+	case key != "":
+		m.serveKey(w, r, key)
+	case m.cfg.Key == KeyRequired:
+		m.refuse(w, r, keyMissing())
+	default:
+		m.cfg.Observe(r, Unguarded)
+		m.next.ServeHTTP(w, r)
+	}
+}
+
+func keyMissing() *Problem {
+	p := problem(ProblemKeyMissing, http.StatusBadRequest, "An idempotency key is missing")
+	p.Detail = `Send Idempotency-Key: "KEY" with a key that no other request of yours has, such as ` +
+		"a random UUID, and the same key when you send this request again."
+	return p
+}
+
+func (m *guarded) refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
+	m.cfg.Observe(r, p.name)
+	p.write(w, m.cfg.Docs)
+}
+
+// serveKey serves a request that bears a key.
+func (m *guarded) serveKey(w http.ResponseWriter, r *http.Request, key string) {
+	asked := time.Now()
+	if m.cfg.Authorize != nil {
+		var ok bool
+		if r, ok = m.cfg.Authorize(w, r); !ok {
+			return
+		}
+	}
+	scope, err := m.cfg.Scope(r)
+	if err != nil {
+		m.refuse(w, r, scopeProblem(err))
+		return
+	}
+	coreKey, err := once.KeyOf(key)
+	if err != nil {
+		m.refuse(w, r, keyProblem("the %v", err))
+		return
+	}
+	b, err := m.readBody(w, r)
+	if err != nil {
+		m.refuseBody(w, r, err)
+		return
+	}
+	defer b.close()
+	fingerprint, err := m.fingerprint(r, b)
+	if err != nil {
+		m.refuseBody(w, r, err)
+		return
+	}
+	m.claim(w, r, b, asked, once.Operation{
+		Scope: scope, Key: coreKey, Fingerprint: fingerprint, Request: r.Method + " " + r.URL.Path,
+	})
+}
+
+func (m *guarded) refuseBody(w http.ResponseWriter, r *http.Request, err error) {
+	p := m.bodyProblem(err)
+	w.Header().Set("Connection", "close") // the rest of the body is not read
+	m.refuse(w, r, p)
+}
+
+func scopeProblem(err error) *Problem {
+	if errors.Is(err, once.ErrScopeMissing) {
+		p := problem(ProblemScopeMissing, http.StatusUnauthorized, "Nobody knows whose key this is")
+		p.Detail = "The request doesn't say who sends it, so that its key belongs to nobody."
+		return p
+	}
+	p := problem(ProblemScopeFailed, http.StatusServiceUnavailable, "Nobody knows whose key this is")
+	p.Detail = "Who sends the request could not be found out now. Send it again later."
+	p.retryAfter = 1
+	return p
+}
+
+func (m *guarded) bodyProblem(err error) *Problem {
+	switch {
+	case errors.Is(err, errBodyTooLarge):
+		p := problem(ProblemBodyTooLarge, http.StatusRequestEntityTooLarge, "The body is too large")
+		p.Limit = m.cfg.MaxBody
+		p.Detail = fmt.Sprintf("At most %d bytes are taken, and %d after decoding.", m.cfg.MaxBody,
+			max(m.cfg.Content.MaxDecoded, m.cfg.MaxBody))
+		return p
+	case errors.Is(err, errSpool):
+		m.cfg.Logger.Error("a request's body can't be kept in a temporary file", "error", err)
+		p := problem(ProblemNotProcessed, http.StatusServiceUnavailable, "Not possible now")
+		p.Detail = "The body could not be kept. The request was not worked; send it again later."
+		p.retryAfter = 1
+		return p
+	}
+	p := problem(ProblemBodyBroken, http.StatusBadRequest, "The body can't be read")
+	p.Detail = "It ended early, or its Content-Encoding is not what it says."
+	return p
+}
+
+// claim asks for the identity, and works or answers.
+func (m *guarded) claim(
+	w http.ResponseWriter, r *http.Request, b *body, asked time.Time, op once.Operation,
+) {
+	ctx := r.Context()
+	if !m.cfg.EndWithClient {
+		ctx = context.WithoutCancel(ctx)
+	}
+	work, err := m.begin(ctx, r, op)
+	if err == nil {
+		m.cfg.Observe(r, FirstAnswer)
+		m.work(w, r, b, work)
+		return
+	}
+	var replay *once.ReplayError
+	if !errors.As(err, &replay) {
+		fault := errors.Is(err, once.ErrUnavailable) || errors.Is(err, once.ErrCorrupt)
+		if fault && r.Context().Err() == nil {
+			m.cfg.Logger.Error("a request could not be claimed", "error", err)
+		}
+		m.refuse(w, r, claimProblem(err))
+		return
+	}
+	if m.cfg.Authorize != nil && time.Since(asked) > recheckAfter {
+		var ok bool
+		if r, ok = m.cfg.Authorize(w, r); !ok {
+			return
+		}
+	}
+	m.replay(w, r, op, replay.Outcome)
+}
+
+// begin claims. Without a wait the client's leaving doesn't end the claim, which would leave a record
+// that nobody works; with one, it ends the wait.
+func (m *guarded) begin(
+	ctx context.Context, r *http.Request, op once.Operation,
+) (*once.Work, error) {
+	if m.cfg.Guard.Wait == 0 || m.cfg.EndWithClient {
+		return m.guard.Begin(ctx, op)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(r.Context(), cancel)
+	work, err := m.guard.Begin(ctx, op)
+	left := !stop() // from here on the work doesn't need its client
+	if err == nil && !left {
+		context.AfterFunc(work.Context(), cancel)
+		return work, nil
+	}
+	cancel()
+	if err == nil { // it left just then: nothing was begun
+		err = errors.Join(context.Canceled, work.Release())
+	}
+	return nil, err
+}
+
+// replay answers from the record.
+func (m *guarded) replay(w http.ResponseWriter, r *http.Request, op once.Operation, o once.Outcome) {
+	data := o.Data
+	var err error
+	if m.cfg.Seal != nil && len(data) > 0 {
+		var id once.Identity
+		if id, err = once.Identify(op.Scope, op.Key); err == nil {
+			data, err = m.cfg.Seal.open(id, data)
+		}
+	}
+	a := &answer{status: http.StatusConflict}
+	if err == nil && (o.Kind == once.Kept || len(data) > 0) {
+		a, err = parseAnswer(data)
+	}
+	switch {
+	case err != nil:
+		m.cfg.Logger.Error("a kept answer can't be read", "error", err)
+		m.refuse(w, r, claimProblem(fmt.Errorf("%w: %w", once.ErrCorrupt, err)))
+	case o.Kind == once.Tombstone:
+		m.cfg.Observe(r, ProblemNotKept)
+		a.writeTombstone(w, r, m.cfg.Docs)
+	default:
+		m.cfg.Observe(r, Replayed)
+		a.write(w, r)
+	}
+}
+
+// workContext is the context of a guarded handler. It knows its grant.
+type workContext struct {
+	context.Context
+	grant once.Grant
+}
+
+type grantKey struct{}
+
+// Value implements context.Context.
+func (c *workContext) Value(key any) any {
+	if key == (grantKey{}) {
+		return c.grant
+	}
+	return c.Context.Value(key)
+}
+
+// Grant returns what the handler of a guarded request holds: its fence rises with each attempt, so
+// that a service that keeps the highest one it saw can refuse a late write of an earlier attempt. ok
+// is false outside of a guarded request.
+func Grant(ctx context.Context) (grant once.Grant, ok bool) {
+	grant, ok = ctx.Value(grantKey{}).(once.Grant)
+	return grant, ok
+}
+
+// work runs the handler and settles its claim. A panic and a call of runtime.Goexit go on after the
+// claim is settled as lost.
+func (m *guarded) work(w http.ResponseWriter, r *http.Request, b *body, work *once.Work) {
+	rec := newRecorder(w, m.cfg.MaxAnswer)
+	defer rec.free()
+	returned := false
+	defer func() {
+		if !returned {
+			_ = work.Lose() // the guard logs and counts
+		}
+	}()
+	inner := r.WithContext(&workContext{work.Context(), work.Grant()})
+	if b.size > 0 {
+		inner.Body = b
+	}
+	m.next.ServeHTTP(rec, inner)
+	returned = true
+	m.settle(rec, work)
+}
+
+// settle stores what came of the handler, and then lets the client have it.
+func (m *guarded) settle(rec *recorder, work *once.Work) {
+	short := rec.end()
+	verdict := m.cfg.Keep(rec.status)
+	if verdict != Keep && rec.hijacked {
+		verdict = Keep // the other protocol had its effect
+	}
+	var err error
+	switch {
+	case verdict == Free && short == nil:
+		err = work.Release()
+	case verdict == Ambiguous || short != nil:
+		err = work.Lose()
+	default:
+		err = m.store(rec, work)
+	}
+	rec.finish(err == nil || verdict != Keep)
+}
+
+// store keeps an answer, or that it can't be repeated.
+func (m *guarded) store(rec *recorder, work *once.Work) error {
+	outcome := once.Outcome{Kind: once.Kept}
+	if !rec.keeping {
+		outcome.Kind = once.Tombstone
+	}
+	buf := getBuffer()
+	defer putBuffer(buf)
+	*buf = rec.answer(m.drop).appendTo(*buf)
+	outcome.Data = *buf
+	if m.cfg.Seal != nil {
+		outcome.Data = m.cfg.Seal.seal(work.Grant().Identity, outcome.Data)
+	}
+	return work.Complete(outcome)
 }

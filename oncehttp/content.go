@@ -1,0 +1,274 @@
+package oncehttp
+
+import (
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/internal/value"
+)
+
+// maxParsed bounds the content that is compared by another rule than its bytes, after decoding: it
+// has to be in memory. What is longer counts by its bytes.
+const maxParsed = 8 << 20
+
+// The rules as they are written into a fingerprint. They never change; so that a body that is
+// compared by another rule than before is another request, and never taken for the same.
+const (
+	codeRaw       byte = 1
+	codeJSON      byte = 2
+	codeForm      byte = 3
+	codeMultipart byte = 4
+)
+
+type digest = [sha256.Size]byte
+
+// fingerprint digests what is asked: the rule's number, method, host if it counts, path, query, media
+// type, and the content by its rule. Each text is written with its length before it.
+func (m *guarded) fingerprint(r *http.Request, b *body) (once.Fingerprint, error) {
+	media := mediaType(r.Header.Get("Content-Type"))
+	code, content, err := m.content(r, media, b)
+	if err != nil {
+		return once.Fingerprint{}, err
+	}
+	host := ""
+	if m.cfg.Content.Host {
+		host = strings.ToLower(r.Host)
+	}
+	text := make([]byte, 0, 512) // on the stack for ordinary requests
+	for _, s := range [...]string{r.Method, host, r.URL.EscapedPath(), r.URL.RawQuery, media} {
+		text = binary.AppendUvarint(text, uint64(len(s)))
+		text = append(text, s...)
+	}
+	text = append(text, code)
+	text = append(text, content[:]...)
+	return once.NewFingerprint(once.FingerprintRequestV1, sha256.Sum256(text)), nil
+}
+
+// mediaType is the type without its parameters, in lower case.
+func mediaType(header string) string {
+	base, _, _ := strings.Cut(header, ";")
+	return strings.ToLower(strings.TrimSpace(base))
+}
+
+// rule returns how content of a media type is compared.
+func (c *Content) rule(media string) ContentRule {
+	if rule, ok := c.Rules[media]; ok {
+		return rule
+	}
+	if kind, _, ok := strings.Cut(media, "/"); ok && len(c.Rules) > 0 {
+		if rule, ok := c.Rules[kind+"/*"]; ok {
+			return rule
+		}
+	}
+	switch {
+	case media == "application/json", strings.HasSuffix(media, "+json"):
+		return ContentJSON
+	case media == "application/x-www-form-urlencoded":
+		return ContentForm
+	case media == "multipart/form-data":
+		return ContentMultipart
+	}
+	return ContentRaw
+}
+
+var errDecode = errors.New("body can't be decoded")
+
+// content digests the body by the rule of its media type. Content that its rule can't read, such as
+// JSON with a name twice, counts by its bytes: it is the handler that refuses it.
+func (m *guarded) content(r *http.Request, media string, b *body) (byte, digest, error) {
+	encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding")))
+	gzipped := encoding == "gzip" || encoding == "x-gzip"
+	if !gzipped && encoding != "" && encoding != "identity" {
+		sum, err := m.rawDigest(b.again()) // its decoder is not ours: bytes in that encoding
+		return codeRaw, sha256.Sum256(append([]byte(encoding+"\x00"), sum[:]...)), err
+	}
+	rule := m.cfg.Content.rule(media)
+	if rule != ContentRaw {
+		code, sum, err := m.parsed(rule, r, b, gzipped)
+		if err != nil || code != 0 {
+			return code, sum, err
+		}
+	}
+	src, err := decoded(b, gzipped)
+	if err != nil {
+		return 0, digest{}, err
+	}
+	if !gzipped && b.file == nil {
+		return codeRaw, sha256.Sum256(b.data), nil
+	}
+	sum, err := m.rawDigest(src)
+	return codeRaw, sum, err
+}
+
+// decoded reads the body without its gzip.
+func decoded(b *body, gzipped bool) (io.Reader, error) {
+	if !gzipped {
+		return b.again(), nil
+	}
+	z, err := gzip.NewReader(b.again())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errDecode, err)
+	}
+	return gzipReader{z}, nil
+}
+
+// gzipReader tells faults of the compression from others.
+type gzipReader struct{ z *gzip.Reader }
+
+// Read implements io.Reader.
+func (g gzipReader) Read(p []byte) (int, error) {
+	n, err := g.z.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("%w: %w", errDecode, err)
+	}
+	return n, err
+}
+
+func (m *guarded) rawDigest(src io.Reader) (digest, error) {
+	h := sha256.New()
+	limit := max(m.cfg.Content.MaxDecoded, m.cfg.MaxBody)
+	n, err := io.Copy(h, io.LimitReader(src, limit+1))
+	switch {
+	case err != nil:
+		return digest{}, err
+	case n > limit:
+		return digest{}, errBodyTooLarge
+	}
+	return digest(h.Sum(nil)), nil
+}
+
+// parsed digests content that is compared by another rule than its bytes. The code is 0 if it can't
+// be read by the rule.
+func (m *guarded) parsed(
+	rule ContentRule, r *http.Request, b *body, gzipped bool,
+) (byte, digest, error) {
+	if rule == ContentMultipart {
+		return m.multipart(r, b, gzipped)
+	}
+	text, ok, err := m.text(b, gzipped)
+	if err != nil || !ok {
+		return 0, digest{}, err
+	}
+	if rule == ContentForm {
+		sum, ok := formDigest(text)
+		return code(codeForm, ok), sum, nil
+	}
+	sum, ok := m.jsonDigest(text)
+	return code(codeJSON, ok), sum, nil
+}
+
+func code(c byte, ok bool) byte {
+	if ok {
+		return c
+	}
+	return 0
+}
+
+// text returns the decoded body if it may be kept in memory.
+func (m *guarded) text(b *body, gzipped bool) ([]byte, bool, error) {
+	if !gzipped {
+		return b.whole(maxParsed)
+	}
+	src, err := decoded(b, gzipped)
+	if err != nil {
+		return nil, false, err
+	}
+	text, err := io.ReadAll(io.LimitReader(src, maxParsed+1))
+	return text, len(text) <= maxParsed, err
+}
+
+func (m *guarded) jsonDigest(text []byte) (digest, bool) {
+	if len(m.ignore) > 0 {
+		v, err := value.Decode(text, value.Limits{Depth: value.MaxDepth})
+		if err != nil {
+			return digest{}, false
+		}
+		f, err := value.Digest(v, m.ignore)
+		return digest(f[1:]), err == nil
+	}
+	buf := getBuffer()
+	defer putBuffer(buf)
+	canonical, err := value.AppendCanonical((*buf)[:0], text)
+	if err != nil {
+		return digest{}, false
+	}
+	*buf = canonical
+	return sha256.Sum256(canonical), true
+}
+
+// formDigest digests the fields by name; the values of one name in their order.
+func formDigest(text []byte) (digest, bool) {
+	fields, err := url.ParseQuery(string(text))
+	if err != nil {
+		return digest{}, false
+	}
+	names := make([]string, 0, len(fields))
+	for name := range fields {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var out []byte
+	for _, name := range names {
+		for _, v := range fields[name] {
+			out = appendText(appendText(out, name), v)
+		}
+	}
+	return sha256.Sum256(out), true
+}
+
+func appendText(dst []byte, s string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(s)))
+	return append(dst, s...)
+}
+
+// multipart digests the parts in order, streamed: name, file name, type and the digest of the bytes.
+func (m *guarded) multipart(r *http.Request, b *body, gzipped bool) (byte, digest, error) {
+	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || params["boundary"] == "" {
+		return 0, digest{}, nil
+	}
+	src, err := decoded(b, gzipped)
+	if err != nil {
+		return 0, digest{}, err
+	}
+	limit := max(m.cfg.Content.MaxDecoded, m.cfg.MaxBody) // what is longer is found as raw bytes
+	parts := multipart.NewReader(io.LimitReader(src, limit), params["boundary"])
+	h := sha256.New()
+	for {
+		part, err := parts.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			return codeMultipart, digest(h.Sum(nil)), nil
+		}
+		if err != nil {
+			return unreadable(err)
+		}
+		sum, err := m.rawDigest(part)
+		if err != nil {
+			return unreadable(err)
+		}
+		head := appendText(nil, part.FormName())
+		head = appendText(head, part.FileName())
+		head = appendText(head, mediaType(part.Header.Get("Content-Type")))
+		h.Write(append(head, sum[:]...))
+	}
+}
+
+// unreadable tells a multipart body that isn't one, which counts by its bytes, from what is wrong
+// with the body as a whole.
+func unreadable(err error) (byte, digest, error) {
+	if errors.Is(err, errDecode) || errors.Is(err, errBodyTooLarge) || errors.Is(err, errSpool) {
+		return 0, digest{}, err
+	}
+	return 0, digest{}, nil
+}

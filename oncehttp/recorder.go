@@ -1,0 +1,398 @@
+package oncehttp
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// recorder is the http.ResponseWriter of a guarded handler. It holds the answer back until it is
+// stored, so that nobody is told what could still be lost, and so that an answer that can't be kept
+// says so. An answer that can't wait goes out live: one that is flushed, and one that grows too
+// large. A stream, a large answer and a taken-over connection are not kept; what is flushed is.
+type recorder struct {
+	w   http.ResponseWriter
+	max int // bytes of a body that is kept
+
+	mu       sync.Mutex
+	state    recorderState
+	keeping  bool // the body is captured
+	hijacked bool
+	ended    bool // the handler has returned
+	failed   bool // the client is gone
+	status   int  // 0: not told yet
+	declared int64
+	written  int64
+	// head is the header as it was when the status was told; what the handler does to it later has no
+	// effect, but for trailers.
+	head   []field
+	before http.Header // what outer handlers had set; nil for none
+	buf    *[]byte     // the body
+	// sniffed is how much of the body a server may look at to find its type; -1: all of it.
+	sniffed int
+}
+
+type recorderState byte
+
+const (
+	holding recorderState = iota // nothing was sent
+	live                         // all is sent as it comes
+)
+
+var errShort = errors.New("answer is shorter than its Content-Length")
+
+func newRecorder(w http.ResponseWriter, limit int) *recorder {
+	r := &recorder{w: w, max: limit, keeping: true, declared: -1, buf: getBuffer(), sniffed: -1}
+	if h := w.Header(); len(h) > 0 {
+		r.before = h.Clone()
+	}
+	return r
+}
+
+// Header implements http.ResponseWriter.
+func (r *recorder) Header() http.Header { return r.w.Header() }
+
+// Unwrap lets http.ResponseController reach the server's writer.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.w }
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorder) WriteHeader(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writeHeader(status)
+}
+
+func (r *recorder) writeHeader(status int) {
+	switch {
+	case r.hijacked || r.ended || r.status != 0 && status >= 200:
+		return // as net/http, which logs it
+	case status >= 100 && status < 200 && status != http.StatusSwitchingProtocols:
+		if r.status == 0 {
+			r.w.WriteHeader(status)
+		}
+		return
+	case r.status != 0:
+		return
+	}
+	r.status = status
+	h := r.w.Header()
+	for name, values := range h {
+		r.head = append(r.head, field{name, values})
+	}
+	if lines := h["Content-Length"]; len(lines) == 1 {
+		if n, err := strconv.ParseInt(lines[0], 10, 64); err == nil && n >= 0 {
+			r.declared = n
+		}
+	}
+	if status == http.StatusSwitchingProtocols {
+		r.keeping = false
+		r.goLive()
+	}
+}
+
+// Write implements io.Writer.
+func (r *recorder) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.mayWrite(len(p)); err != nil {
+		return 0, err
+	}
+	r.keep(p)
+	return r.send(p)
+}
+
+// WriteString implements io.StringWriter.
+func (r *recorder) WriteString(s string) (int, error) { return r.Write([]byte(s)) }
+
+// mayWrite refuses what net/http refuses.
+func (r *recorder) mayWrite(n int) error {
+	switch {
+	case r.hijacked:
+		return http.ErrHijacked
+	case r.ended:
+		return http.ErrHandlerTimeout // it came after its handler's return
+	case r.status == 0:
+		r.writeHeader(http.StatusOK)
+	}
+	if !bodyAllowed(r.status) {
+		return http.ErrBodyNotAllowed
+	}
+	if r.written += int64(n); r.declared >= 0 && r.written > r.declared {
+		return http.ErrContentLength
+	}
+	return nil
+}
+
+func bodyAllowed(status int) bool {
+	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// keep captures a piece of the body. One that grows too large is let go, and goes out live.
+func (r *recorder) keep(p []byte) {
+	if !r.keeping {
+		return
+	}
+	if len(*r.buf)+len(p) > r.max {
+		r.goLive()
+		r.keeping = false
+		return
+	}
+	*r.buf = append(*r.buf, p...)
+}
+
+// send passes a piece on if the answer is live. That the client is gone doesn't stop a handler whose
+// answer is kept.
+func (r *recorder) send(p []byte) (int, error) {
+	if r.state == holding {
+		return len(p), nil
+	}
+	n, err := len(p), error(nil)
+	if !r.failed {
+		n, err = r.w.Write(p)
+	}
+	if err != nil {
+		r.failed = true
+	}
+	if r.keeping {
+		return len(p), nil
+	}
+	if r.failed && err == nil {
+		return 0, io.ErrClosedPipe
+	}
+	return n, err
+}
+
+// ReadFrom implements io.ReaderFrom, by which a server sends files without copying them.
+func (r *recorder) ReadFrom(src io.Reader) (int64, error) {
+	step := make([]byte, copyStep)
+	var total int64
+	for {
+		r.mu.Lock()
+		passes := r.state == live && !r.keeping && !r.ended && r.declared < 0 && !r.hijacked
+		r.mu.Unlock()
+		if passes { // nothing is captured any more
+			n, err := io.Copy(r.w, src)
+			return total + n, err
+		}
+		n, err := src.Read(step)
+		if n > 0 {
+			m, werr := r.Write(step[:n])
+			total += int64(m)
+			if werr != nil {
+				return total, werr
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
+// Flush implements http.Flusher.
+func (r *recorder) Flush() { _ = r.FlushError() }
+
+// FlushError sends what is there. A stream is not captured any further.
+func (r *recorder) FlushError() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.hijacked:
+		return http.ErrHijacked
+	case r.ended:
+		return http.ErrHandlerTimeout
+	case r.status == 0:
+		r.writeHeader(http.StatusOK)
+	}
+	if r.sniffed < 0 {
+		r.sniffed = len(*r.buf)
+	}
+	if isStream(r.w.Header().Get("Content-Type")) {
+		r.keeping = false
+	}
+	r.goLive()
+	return http.NewResponseController(r.w).Flush()
+}
+
+// isStream tells types of answers that have no end.
+func isStream(contentType string) bool {
+	switch mediaType(contentType) {
+	case "text/event-stream", "application/x-ndjson", "application/json-seq",
+		"multipart/x-mixed-replace", "application/grpc":
+		return true
+	}
+	return false
+}
+
+// Hijack implements http.Hijacker.
+func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(r.w).Hijack()
+	if err == nil {
+		r.mu.Lock()
+		r.hijacked, r.keeping = true, false
+		if r.status == 0 {
+			r.status = http.StatusSwitchingProtocols
+		}
+		r.mu.Unlock()
+	}
+	return conn, rw, err
+}
+
+// goLive sends what was held back; the rest is sent as it comes.
+func (r *recorder) goLive() {
+	if r.state == live || r.hijacked {
+		return
+	}
+	r.state = live
+	r.restoreHead()
+	if body := *r.buf; len(body) > 0 {
+		if _, err := r.w.Write(body); err != nil {
+			r.failed = true
+		}
+	}
+}
+
+// restoreHead sends the status with the header as it was when the handler told it.
+func (r *recorder) restoreHead() {
+	h := r.w.Header()
+	if r.unchanged(h) {
+		r.w.WriteHeader(r.status)
+		return
+	}
+	later := h.Clone()
+	clear(h)
+	for _, f := range r.head {
+		h[f.name] = f.values
+	}
+	r.w.WriteHeader(r.status)
+	clear(h)
+	for name, values := range later {
+		h[name] = values
+	}
+}
+
+func (r *recorder) unchanged(h http.Header) bool {
+	if len(h) != len(r.head) {
+		return false
+	}
+	for _, f := range r.head {
+		values, ok := h[f.name]
+		if !ok || len(values) != len(f.values) || len(values) > 0 && &values[0] != &f.values[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// end is called when the handler has returned. Later calls of the handler have no effect. The error
+// is for an answer that is not what its handler declared.
+func (r *recorder) end() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.status == 0 && !r.hijacked {
+		r.writeHeader(http.StatusOK)
+	}
+	r.ended = true
+	if r.declared >= 0 && r.written != r.declared && bodyAllowed(r.status) && !r.hijacked {
+		return errShort
+	}
+	return nil
+}
+
+// answer is what came of the handler, without what is not to be kept. It may be used until free.
+func (r *recorder) answer(drop map[string]bool) *answer {
+	a := &answer{status: r.status, headers: make([]field, 0, len(r.head)+1)}
+	hasType := false
+	for _, f := range r.head {
+		hasType = hasType || f.name == "Content-Type" || f.name == "Content-Encoding"
+		old, had := r.before[f.name]
+		if drop[f.name] || strings.HasPrefix(f.name, http.TrailerPrefix) || had && same(old, f.values) {
+			continue
+		}
+		a.headers = append(a.headers, f)
+	}
+	if !r.keeping {
+		return a
+	}
+	a.body = *r.buf
+	if !hasType && len(a.body) > 0 { // as the server tells it, from what it first sent
+		begin := a.body
+		if r.sniffed > 0 {
+			begin = begin[:r.sniffed]
+		}
+		a.headers = append(a.headers, field{"Content-Type", []string{http.DetectContentType(begin)}})
+	}
+	a.trailers = r.trailers(drop)
+	return a
+}
+
+func same(a, b []string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// trailers are what the handler declared, or marked, as such.
+func (r *recorder) trailers(drop map[string]bool) []field {
+	var out []field
+	h := r.w.Header()
+	for _, f := range r.head {
+		if f.name != "Trailer" {
+			continue
+		}
+		for _, line := range f.values {
+			for _, name := range strings.Split(line, ",") {
+				name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+				if values := h[name]; len(values) > 0 && !drop[name] {
+					out = append(out, field{name, values})
+				}
+			}
+		}
+	}
+	for name, values := range h {
+		if plain, ok := strings.CutPrefix(name, http.TrailerPrefix); ok && !drop[plain] {
+			out = append(out, field{name, values})
+		}
+	}
+	return out
+}
+
+// finish sends what is still held back. A stored of false is told to the client: in the header, or
+// in a trailer if that has gone already.
+func (r *recorder) finish(stored bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.hijacked {
+		return
+	}
+	if !stored {
+		if r.state == live {
+			r.w.Header()[http.TrailerPrefix+HeaderStored] = isFalse
+		} else {
+			r.head = append(r.head, field{HeaderStored, isFalse})
+		}
+	}
+	r.goLive()
+}
+
+// free gives the memory of the body back.
+func (r *recorder) free() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	putBuffer(r.buf)
+	r.buf = nil
+	r.ended, r.keeping = true, false
+}
