@@ -81,7 +81,7 @@ func claimProblem(err error) *Problem {
 	case errors.As(err, &busy):
 		p := problem(ProblemInFlight, http.StatusConflict, "The first request is still at work")
 		p.Detail = "A request with this key is being worked. Send the same request again later."
-		p.retryAfter = retryAfter(busy.Age, busy.Rest)
+		p.retryAfter = inFlightRetry(busy.Age, busy.Rest)
 		return p
 	case errors.Is(err, once.ErrUnknown):
 		p := problem(ProblemHeld, http.StatusConflict, "The outcome of the first request is unknown")
@@ -100,9 +100,9 @@ func claimProblem(err error) *Problem {
 	return p
 }
 
-// retryAfter is how many seconds a repeat should wait: 1, doubling with the age of the attempt, and
+// inFlightRetry is how many seconds a repeat should wait: 1, doubling with the age of the attempt, and
 // no longer than its lease runs.
-func retryAfter(age, rest time.Duration) int {
+func inFlightRetry(age, rest time.Duration) int {
 	seconds := 1
 	if whole := uint(max(age, 0) / time.Second); whole > 0 {
 		seconds = 1 << (bits.Len(whole) - 1)
