@@ -31,8 +31,8 @@ func NoEffect(err error) error {
 
 // HadNoEffect reports whether an error was marked by [NoEffect].
 func HadNoEffect(err error) bool {
-	var e *noEffectError
-	return errors.As(err, &e)
+	_, ok := errors.AsType[*noEffectError](err)
+	return ok
 }
 
 type noEffectError struct{ err error }
@@ -53,8 +53,7 @@ func Do[T any](
 	ctx context.Context, g *Guard, op Operation, fn func(ctx context.Context) (T, error),
 ) (Result[T], error) {
 	w, err := g.Begin(ctx, op)
-	var replay *ReplayError
-	if errors.As(err, &replay) {
+	if replay, ok := errors.AsType[*ReplayError](err); ok {
 		return replayed[T](replay.Outcome)
 	}
 	if err != nil {

@@ -232,8 +232,7 @@ func (g *Guard) Begin(ctx context.Context, op Operation) (*Work, error) {
 		return nil, err
 	}
 	w, err := g.claim(ctx, ctx, c)
-	var busy *InFlightError
-	if g.cfg.Wait > 0 && errors.As(err, &busy) {
+	if busy, ok := errors.AsType[*InFlightError](err); ok && g.cfg.Wait > 0 {
 		w, err = g.waitAndClaim(ctx, c, busy)
 	}
 	if err != nil {
@@ -267,10 +266,10 @@ func (g *Guard) claim(ctx, parent context.Context, c Claim) (*Work, error) {
 
 // claimEvent tells answers of a store from its faults.
 func claimEvent(err error) EventKind {
-	var replay *ReplayError
-	switch {
-	case errors.As(err, &replay):
+	if _, ok := errors.AsType[*ReplayError](err); ok {
 		return EventReplay
+	}
+	switch {
 	case errors.Is(err, ErrMismatch):
 		return EventMismatch
 	case errors.Is(err, ErrInFlight):

@@ -16,8 +16,9 @@ type field struct {
 	values []string
 }
 
-// answer is what is kept of an answer. The encoding is fixed: a version, the status, the headers,
-// the trailers, the body; texts and lists with their length before them.
+// answer is what is kept of an answer. The encoding is fixed: a version; the length of the head; the
+// head: status, number of all values, headers, trailers; the body. Numbers are varints, texts and
+// lists have their length before them.
 type answer struct {
 	status            int
 	headers, trailers []field
@@ -28,16 +29,31 @@ const answerVersion = 1
 
 // Bounds of what is read back: no handler sends more, and a damaged record must not cost memory.
 const (
-	maxFields     = 10_000
-	maxFieldBytes = 16 << 20
+	maxFields    = 10_000
+	maxHeadBytes = 16 << 20
 )
 
 func (a *answer) appendTo(dst []byte) []byte {
+	head := getBuffer()
+	defer putBuffer(head)
+	*head = a.appendHead(*head)
 	dst = append(dst, answerVersion)
-	dst = binary.AppendUvarint(dst, uint64(a.status))
-	dst = appendFields(dst, a.headers)
-	dst = appendFields(dst, a.trailers)
+	dst = binary.AppendUvarint(dst, uint64(len(*head)))
+	dst = append(dst, *head...)
 	return append(dst, a.body...)
+}
+
+func (a *answer) appendHead(dst []byte) []byte {
+	values := 0
+	for _, list := range [...][]field{a.headers, a.trailers} {
+		for _, f := range list {
+			values += len(f.values)
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(a.status))
+	dst = binary.AppendUvarint(dst, uint64(values))
+	dst = appendFields(dst, a.headers)
+	return appendFields(dst, a.trailers)
 }
 
 func appendFields(dst []byte, fields []field) []byte {
@@ -53,64 +69,79 @@ func appendFields(dst []byte, fields []field) []byte {
 }
 
 // parseAnswer reads what appendTo wrote. The body is a part of data.
-func parseAnswer(data []byte) (*answer, error) {
-	p := parser{rest: data}
-	a := &answer{}
+func parseAnswer(data []byte) (answer, error) {
 	if len(data) == 0 || data[0] != answerVersion {
-		return nil, fmt.Errorf("read answer: unknown version: %w", once.ErrCorrupt)
+		return answer{}, fmt.Errorf("read answer: unknown version: %w", once.ErrCorrupt)
 	}
-	p.rest = p.rest[1:]
-	a.status = int(p.number(999))
+	length, size := binary.Uvarint(data[1:])
+	if rest := data[1+max(size, 0):]; size <= 0 || length > maxHeadBytes || length > uint64(len(rest)) {
+		return answer{}, fmt.Errorf("read answer: it is cut off: %w", once.ErrCorrupt)
+	}
+	start := 1 + size
+	p := parser{rest: string(data[start : start+int(length)])} // all texts are parts of this one
+	a := answer{status: int(p.number(maxStatus))}
+	p.values = make([]string, 0, p.number(maxFields))
 	a.headers = p.fields()
 	a.trailers = p.fields()
-	if p.bad || a.status < 100 {
-		return nil, fmt.Errorf("read answer: it is damaged: %w", once.ErrCorrupt)
+	a.body = data[start+int(length):]
+	if p.bad || p.rest != "" || a.status < http.StatusContinue {
+		return answer{}, fmt.Errorf("read answer: it is damaged: %w", once.ErrCorrupt)
 	}
-	a.body = p.rest
 	return a, nil
 }
 
+const maxStatus = 999
+
+// parser reads the head of an answer. Once bad it reads nothing more.
 type parser struct {
-	rest []byte
-	bad  bool
+	rest   string
+	values []string // of all fields, one after the other
+	bad    bool
 }
 
 func (p *parser) number(limit uint64) uint64 {
-	n, size := binary.Uvarint(p.rest)
-	if size <= 0 || n > limit {
-		p.bad, p.rest = true, nil
-		return 0
+	var n uint64
+	for i := range min(len(p.rest), binary.MaxVarintLen64) {
+		n |= uint64(p.rest[i]&0x7f) << (7 * i)
+		if p.rest[i] < 0x80 {
+			p.rest = p.rest[i+1:]
+			if n <= limit {
+				return n
+			}
+			break
+		}
 	}
-	p.rest = p.rest[size:]
-	return n
+	p.bad, p.rest = true, ""
+	return 0
 }
 
 func (p *parser) text() string {
-	n := p.number(maxFieldBytes)
+	n := p.number(maxHeadBytes)
 	if n > uint64(len(p.rest)) {
-		p.bad = true
+		p.bad, p.rest = true, ""
 		return ""
 	}
-	s := string(p.rest[:n])
+	s := p.rest[:n]
 	p.rest = p.rest[n:]
 	return s
 }
 
 func (p *parser) fields() []field {
 	n := p.number(maxFields)
-	fields := make([]field, 0, min(n, 64))
+	if n == 0 || n > uint64(len(p.rest)) {
+		p.bad = p.bad || n > 0
+		return nil
+	}
+	fields := make([]field, 0, n)
 	for range n {
-		f := field{name: p.text(), values: []string{}}
+		name, start := p.text(), len(p.values)
 		for range p.number(maxFields) {
-			f.values = append(f.values, p.text())
+			p.values = append(p.values, p.text())
 			if p.bad {
 				return nil
 			}
 		}
-		if p.bad {
-			return nil
-		}
-		fields = append(fields, f)
+		fields = append(fields, field{name, p.values[start:len(p.values):len(p.values)]})
 	}
 	return fields
 }

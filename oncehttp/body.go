@@ -20,6 +20,7 @@ type body struct {
 	size   int64
 	offset int // of the handler, in memory
 	closed bool
+	src    timedReader
 }
 
 // Limits of buffers that go back to the pool, and of the steps in which bodies are read.
@@ -59,9 +60,10 @@ func (m *guarded) readBody(w http.ResponseWriter, r *http.Request) (*body, error
 		return nil, errBodyTooLarge
 	}
 	b.buf = getBuffer()
-	src := &timedReader{src: r.Body, w: w, timeout: m.cfg.BodyTimeout}
-	defer src.end()
-	if err := m.fill(b, src, r.ContentLength); err != nil {
+	b.src = timedReader{src: r.Body, w: w, timeout: m.cfg.BodyTimeout}
+	err := m.fill(b, r.ContentLength)
+	b.src.end()
+	if err != nil {
 		b.close()
 		return nil, err
 	}
@@ -69,7 +71,7 @@ func (m *guarded) readBody(w http.ResponseWriter, r *http.Request) (*body, error
 }
 
 // fill reads into memory, and into a file from SpoolFrom on.
-func (m *guarded) fill(b *body, src io.Reader, length int64) error {
+func (m *guarded) fill(b *body, length int64) error {
 	data := *b.buf
 	if need := int(min(length, m.cfg.SpoolFrom) + 1); length > 0 && cap(data) < need {
 		data = make([]byte, 0, need) // one more, so that the end is seen without growing
@@ -78,7 +80,7 @@ func (m *guarded) fill(b *body, src io.Reader, length int64) error {
 		if len(data) == cap(data) {
 			data = append(data, make([]byte, readStep)...)[:len(data)]
 		}
-		n, err := src.Read(data[len(data):cap(data)])
+		n, err := b.src.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
 		if err == nil {
 			continue
@@ -93,11 +95,11 @@ func (m *guarded) fill(b *body, src io.Reader, length int64) error {
 		return nil
 	}
 	*b.buf = data
-	return m.spool(b, src, data)
+	return m.spool(b, data)
 }
 
 // spool moves a body into a temporary file that has no name, and so never outlives the process.
-func (m *guarded) spool(b *body, src io.Reader, begin []byte) error {
+func (m *guarded) spool(b *body, begin []byte) error {
 	f, err := os.CreateTemp(m.cfg.SpoolDir, "once-body-")
 	if err != nil {
 		return fmt.Errorf("%w: %w", errSpool, err)
@@ -115,7 +117,7 @@ func (m *guarded) spool(b *body, src io.Reader, begin []byte) error {
 		if b.size > m.cfg.MaxBody {
 			return errBodyTooLarge
 		}
-		n, err := src.Read(step)
+		n, err := b.src.Read(step)
 		if _, e := f.Write(step[:n]); e != nil {
 			return fmt.Errorf("%w: %w", errSpool, e)
 		}
@@ -226,8 +228,10 @@ func (t *timedReader) Read(p []byte) (int, error) {
 	return t.src.Read(p)
 }
 
+// end gives the server its deadline back, and lets go of the request's own body.
 func (t *timedReader) end() {
 	if t.set {
 		_ = http.NewResponseController(t.w).SetReadDeadline(time.Time{})
 	}
+	*t = timedReader{}
 }

@@ -171,8 +171,8 @@ func (m *guarded) claim(
 		m.work(w, r, b, work)
 		return
 	}
-	var replay *once.ReplayError
-	if !errors.As(err, &replay) {
+	replay, ok := errors.AsType[*once.ReplayError](err)
+	if !ok {
 		fault := errors.Is(err, once.ErrUnavailable) || errors.Is(err, once.ErrCorrupt)
 		if fault && r.Context().Err() == nil {
 			m.cfg.Logger.Error("a request could not be claimed", "error", err)
@@ -181,7 +181,6 @@ func (m *guarded) claim(
 		return
 	}
 	if m.cfg.Authorize != nil && time.Since(asked) > recheckAfter {
-		var ok bool
 		if r, ok = m.cfg.Authorize(w, r); !ok {
 			return
 		}
@@ -222,7 +221,7 @@ func (m *guarded) replay(w http.ResponseWriter, r *http.Request, op once.Operati
 			data, err = m.cfg.Seal.open(id, data)
 		}
 	}
-	a := &answer{status: http.StatusConflict}
+	a := answer{status: http.StatusConflict}
 	if err == nil && (o.Kind == once.Kept || len(data) > 0) {
 		a, err = parseAnswer(data)
 	}
@@ -310,7 +309,8 @@ func (m *guarded) store(rec *recorder, work *once.Work) error {
 	}
 	buf := getBuffer()
 	defer putBuffer(buf)
-	*buf = rec.answer(m.drop).appendTo(*buf)
+	answer := rec.answer(m.drop)
+	*buf = answer.appendTo(*buf)
 	outcome.Data = *buf
 	if m.cfg.Seal != nil {
 		outcome.Data = m.cfg.Seal.seal(work.Grant().Identity, outcome.Data)

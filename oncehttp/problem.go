@@ -70,7 +70,7 @@ func (p *Problem) write(w http.ResponseWriter, docs string) {
 // claimProblem is what a request gets whose claim was refused: the one table from errors of the
 // core to statuses.
 func claimProblem(err error) *Problem {
-	var busy *once.InFlightError
+	busy, inFlight := errors.AsType[*once.InFlightError](err)
 	switch {
 	case errors.Is(err, once.ErrMismatch):
 		p := problem(ProblemMismatch, http.StatusUnprocessableEntity,
@@ -78,7 +78,7 @@ func claimProblem(err error) *Problem {
 		p.Detail = "A request with this key and another method, path or content came before. " +
 			"Send a changed request with a new key."
 		return p
-	case errors.As(err, &busy):
+	case inFlight:
 		p := problem(ProblemInFlight, http.StatusConflict, "The first request is still at work")
 		p.Detail = "A request with this key is being worked. Send the same request again later."
 		p.retryAfter = inFlightRetry(busy.Age, busy.Rest)

@@ -307,8 +307,8 @@ func (r *recorder) end() error {
 }
 
 // answer is what came of the handler, without what is not to be kept. It may be used until free.
-func (r *recorder) answer(drop map[string]bool) *answer {
-	a := &answer{status: r.status, headers: make([]field, 0, len(r.head)+1)}
+func (r *recorder) answer(drop map[string]bool) answer {
+	a := answer{status: r.status, headers: make([]field, 0, len(r.head)+1)}
 	hasType := false
 	for _, f := range r.head {
 		hasType = hasType || f.name == "Content-Type" || f.name == "Content-Encoding"

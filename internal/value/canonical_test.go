@@ -2,6 +2,7 @@ package value
 
 import (
 	"crypto/sha256"
+	"strings"
 	"testing"
 
 	"github.com/oncekit/once"
@@ -18,6 +19,9 @@ func TestCanonicalTextIsWhatTheDigestIsOf(t *testing.T) {
 		{`"\u0041\u00e4\/"`, `"Aä/"`},
 		{`{"\ud83d\ude00":1,"\ufb33":2}`, "{\"\U0001F600\":1,\"\uFB33\":2}"}, // UTF-16 order
 		{`[0.000001,0.0000001,123.4500]`, `[0.000001,1e-7,123.45]`},
+		{`{"b\"":1,"b":2,"b!":3,"a\\":{"z":[{"y":1,"x":2}],"c":{}}}`,
+			`{"a\\":{"c":{},"z":[{"x":2,"y":1}]},"b":2,"b!":3,"b\"":1}`},
+		{`{"c":3,"a":1,"b":2}`, `{"a":1,"b":2,"c":3}`},
 		{`-12`, `-12`}, {`true`, `true`}, {`""`, `""`}, {`{}`, `{}`},
 	} {
 		got, err := AppendCanonical([]byte("x"), []byte(tt.text))
@@ -39,7 +43,8 @@ func TestCanonicalTextIsWhatTheDigestIsOf(t *testing.T) {
 }
 
 func TestWhatIsNoJSONHasNoCanonicalText(t *testing.T) {
-	for _, text := range []string{"", "{", `{"a":1,"a":2}`, `{"a":1} x`, "\"\xff\"", "1e9999999", "01"} {
+	for _, text := range []string{"", "{", `{"a":1,"a":2}`, `{"a":1} x`, "\"\xff\"", "1e9999999", "01",
+		strings.Repeat("[", 257) + strings.Repeat("]", 257)} {
 		got, err := AppendCanonical([]byte("x"), []byte(text))
 		if err == nil || string(got) != "x" {
 			t.Errorf("%q: %q, %v", text, got, err)

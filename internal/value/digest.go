@@ -121,7 +121,7 @@ func (w *writer) object(m map[string]any, paths []Path, depth int) error {
 	for name := range m {
 		names = append(names, name)
 	}
-	slices.SortFunc(names, compareUTF16)
+	slices.SortFunc(names, compareUTF16[string])
 	w.buf = append(w.buf, '{')
 	first := true
 	for _, name := range names {
@@ -164,7 +164,7 @@ func descend(paths []Path, depth int, s step) (below []Path, skip bool) {
 // compareUTF16 orders texts by UTF-16 code units (RFC 8785, section 3.2.3). UTF-8 bytes give the
 // same order but for one thing: characters from U+10000, which UTF-16 writes with surrogates
 // (0xD800–0xDFFF), come before U+E000–U+FFFF.
-func compareUTF16(a, b string) int {
+func compareUTF16[T string | []byte](a, b T) int {
 	const leadE000, leadU10000 = 0xEE, 0xF0 // first bytes of UTF-8 for U+E000 and U+10000
 	for i := range min(len(a), len(b)) {
 		x, y := a[i], b[i]
