@@ -180,8 +180,8 @@ func (g *Guard) checkStore() error {
 		}
 	}
 	if g.renewer == nil && c.MaxWork > c.Lease-c.Margin {
-		return fmt.Errorf("work of up to %s needs a store that renews leases of %s; %T has no Renew",
-			c.MaxWork, c.Lease, g.store)
+		return fmt.Errorf("work of up to %s needs a store that renews leases of %s; "+
+			"%T has no Renew", c.MaxWork, c.Lease, g.store)
 	}
 	return nil
 }
@@ -305,8 +305,8 @@ func (g *Guard) abandon(ctx context.Context, c Claim) {
 	}()
 }
 
-// retry calls fn until it has an answer of the store, with pauses that grow, until the context ends.
-// Each call has a deadline of its own.
+// retry calls fn until it has an answer of the store, with pauses that grow, until the context
+// ends. Each call has a deadline of its own.
 func retry(ctx context.Context, each time.Duration, fn func(context.Context) error) error {
 	for pause := firstRetry; ; pause = min(2*pause, maxPause) {
 		call, cancel := context.WithTimeout(ctx, each)

@@ -17,8 +17,8 @@ import (
 // [ErrUnavailable], and the step may have happened or not: each step can be repeated with the same
 // arguments.
 type Store interface {
-	// Claim takes an identity: one that is absent, released, or was lost under [Retry]. A lease that
-	// ended makes an attempt lost. Otherwise, in this order:
+	// Claim takes an identity: one that is absent, released, or was lost under [Retry]. A lease
+	// that ended makes an attempt lost. Otherwise, in this order:
 	//
 	//   - [ErrMismatch]: the record has another fingerprint, in whatever state it is;
 	//   - *[ReplayError]: it is completed; the error has the outcome;

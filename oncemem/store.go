@@ -88,8 +88,8 @@ var (
 // New makes an empty store.
 func New(cfg Config) (*Store, error) {
 	if !cfg.SingleInstance {
-		return nil, errors.New("new store in memory: set SingleInstance if no other process serves " +
-			"the same keys; otherwise use a store that processes share")
+		return nil, errors.New("new store in memory: set SingleInstance if no other process " +
+			"serves the same keys; otherwise use a store that processes share")
 	}
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = defaultMaxBytes
@@ -212,7 +212,7 @@ func (s *Store) Complete(ctx context.Context, g once.Grant, o once.Outcome) erro
 	}
 	sh, now := s.lock(g.Identity)
 	defer sh.mu.Unlock()
-	r := sh.owned(g)
+	r := sh.owned(g, now)
 	switch {
 	case r == nil || r.state == released:
 		return once.ErrLeaseLost
@@ -246,10 +246,11 @@ func (r *record) end(s state, now time.Time) {
 	}
 }
 
-// owned returns the record if the grant is that of its latest owner.
-func (sh *shard) owned(g once.Grant) *record {
+// owned returns the record if the grant is that of its latest owner. What is past its retention is
+// nobody's, whether or not it was swept.
+func (sh *shard) owned(g once.Grant, now time.Time) *record {
 	r := sh.records[g.Identity]
-	if r == nil || r.owner != g.Owner || r.fence != g.Fence {
+	if r == nil || r.owner != g.Owner || r.fence != g.Fence || r.expired(now) {
 		return nil
 	}
 	return r
@@ -262,7 +263,7 @@ func (s *Store) Release(ctx context.Context, g once.Grant) error {
 	}
 	sh, now := s.lock(g.Identity)
 	defer sh.mu.Unlock()
-	r := sh.owned(g)
+	r := sh.owned(g, now)
 	switch {
 	case r == nil || r.state == completed:
 		return once.ErrLeaseLost
@@ -281,7 +282,7 @@ func (s *Store) Renew(ctx context.Context, g once.Grant, lease time.Duration) er
 	}
 	sh, now := s.lock(g.Identity)
 	defer sh.mu.Unlock()
-	r := sh.owned(g)
+	r := sh.owned(g, now)
 	if r == nil || r.state != inFlight {
 		return once.ErrLeaseLost
 	}
@@ -300,11 +301,12 @@ func (s *Store) Resolve(ctx context.Context, id once.Identity, res once.Resoluti
 	if r == nil || r.expired(now) {
 		return once.ErrNotFound
 	}
-	if res.Fence != 0 && res.Fence != r.fence || !r.allows(res.Decision, now) {
+	if res.Fence != 0 && res.Fence != r.fence || !r.allows(res, now) {
 		return once.ErrState
 	}
 	size := int64(len(res.Outcome.Data))
-	if res.Decision == once.AnswerWith && (int(size) > s.cfg.MaxOutcome || !s.reserve(sh, size, now)) {
+	if res.Decision == once.AnswerWith &&
+		(int(size) > s.cfg.MaxOutcome || !s.reserve(sh, size, now)) {
 		return once.ErrTooLarge
 	}
 	sh.leaveAging(r)
@@ -320,11 +322,13 @@ func (s *Store) Resolve(ctx context.Context, id once.Identity, res once.Resoluti
 	return nil
 }
 
-func (r *record) allows(d once.Decision, now time.Time) bool {
+func (r *record) allows(res once.Resolution, now time.Time) bool {
 	lost := r.state == unknown || r.state == inFlight && !now.Before(r.leaseEnd)
-	switch d {
-	case once.RunAgain, once.AnswerWith:
+	switch res.Decision {
+	case once.RunAgain:
 		return lost
+	case once.AnswerWith:
+		return lost && res.Outcome.Kind <= once.Tombstone
 	case once.ReleaseDone:
 		return r.state == completed
 	}
