@@ -11,6 +11,9 @@ import (
 // taskCounts is the kind under which the counters of tasks are stored.
 const taskCounts = 3
 
+// recordCounts is the kind under which the counters of records are stored.
+const recordCounts = 4
+
 // counterKey names a kept counter: kind, source (or destination, or flow) and state.
 type counterKey struct {
 	kind   int64
@@ -78,7 +81,10 @@ func (s *Store) Counts(context.Context) (queue.Counts, error) {
 func countsOf(n map[counterKey]int64) queue.Counts {
 	out := queue.Counts{Rows: map[queue.RowCount]int64{}, Tasks: map[queue.TaskCount]int64{}}
 	for k, v := range n {
-		if k.kind == taskCounts {
+		switch k.kind {
+		case recordCounts:
+			continue
+		case taskCounts:
 			out.Tasks[queue.TaskCount{Flow: k.source, State: k.state}] = v
 			continue
 		}

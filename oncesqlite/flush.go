@@ -144,6 +144,7 @@ func (s *Store) endDoubt() error {
 	}
 	if f.failed.Load() {
 		s.known.clear() // some may have died or been swept, untold
+		s.records.outcomes.clear()
 	}
 	f.lost = span{}
 	f.hole.Store(false)

@@ -14,9 +14,16 @@ import (
 //go:embed schema.sql
 var schema string
 
-// schemaVersion is what PRAGMA user_version holds. applicationID marks the file as ours.
+// recordSchema came with schema 3.
+//
+//go:embed records.sql
+var recordSchema string
+
+// schemaVersion is what PRAGMA user_version holds, and oldestSchema the one from which a store can be
+// brought up to it. applicationID marks the file as ours.
 const (
-	schemaVersion = 2
+	schemaVersion = 3
+	oldestSchema  = 2
 	applicationID = 0x6f6e6365 // "once"
 )
 
@@ -25,6 +32,7 @@ const (
 	metaClean   = "clean"   // 1: closed in order
 	metaClock   = "clock"   // the latest time that was given out at a close or a sweep
 	metaIndexed = "indexed" // rows up to this seq are in the search index
+	metaFence   = "fence"   // the highest fence of a record ever swept
 	metaSeq     = "seq"     // the highest seq ever swept: numbers are not used again
 	metaPlan    = "plan"    // what the configuration named when the store was last used
 )
@@ -77,20 +85,37 @@ func (s *Store) inspect() (empty bool, err error) {
 	case version > schemaVersion:
 		return false, fmt.Errorf("the file was written by a newer version (schema %d, this one "+
 			"knows %d); use that version, or restore a backup", version, schemaVersion)
-	case version < schemaVersion:
+	case version < oldestSchema:
 		return false, fmt.Errorf("the file was written before the first release (schema %d, this "+
-			"version has %d) and can't be used any more; name another file", version, schemaVersion)
+			"version reads %d and later ones) and can't be used any more; name another file",
+			version, oldestSchema)
 	}
 	return false, nil
 }
 
 func (s *Store) createSchema() error {
-	text := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA application_id=%d;\n"+
+	text := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\n%s\nPRAGMA application_id=%d;\n"+
 		"PRAGMA user_version=%d;\nINSERT INTO meta VALUES ('%s', 1);\nCOMMIT;",
-		schema, applicationID, schemaVersion, metaClean)
+		schema, recordSchema, applicationID, schemaVersion, metaClean)
 	if err := s.w.raw.Exec(text); err != nil {
 		return fmt.Errorf("create the tables: %w", err)
 	}
+	return nil
+}
+
+// upgradeSchema adds what a store of an earlier schema lacks, all of it or nothing.
+func (s *Store) upgradeSchema() error {
+	version, err := s.w.int("PRAGMA user_version")
+	if err != nil || version == schemaVersion {
+		return err
+	}
+	text := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA user_version=%d;\nCOMMIT;", recordSchema,
+		schemaVersion)
+	if err := s.w.raw.Exec(text); err != nil {
+		return fmt.Errorf("bring schema %d up to %d: %w", version, schemaVersion, err)
+	}
+	s.cfg.Logger.Info("the store was brought up to this version's tables", "from", version,
+		"to", schemaVersion)
 	return nil
 }
 
@@ -105,9 +130,13 @@ func (s *Store) recover() error {
 	if err != nil {
 		return err
 	}
-	s.clock.start(max(last, newest))
+	claimed, err := s.w.int("SELECT claimed_at FROM records ORDER BY seq DESC LIMIT 1")
+	if err != nil {
+		return err
+	}
+	s.clock.start(max(last, newest, claimed))
 	now := s.clock.now()
-	s.waitsEnd = now + min(now-max(last, newest), waitGrace.Microseconds())
+	s.waitsEnd = now + min(now-max(last, newest, claimed), waitGrace.Microseconds())
 	clean, err := s.metaInt(metaClean)
 	if err != nil {
 		return err
@@ -117,6 +146,9 @@ func (s *Store) recover() error {
 	}
 	return s.transactNow(func(t *txn) error {
 		if err := t.takeBack(true); err != nil {
+			return err
+		}
+		if err := t.loseRecords(); err != nil {
 			return err
 		}
 		if clean == 0 {
@@ -138,6 +170,7 @@ func (s *Store) recover() error {
 func (s *Store) reload() error {
 	for _, load := range []func() error{
 		s.loadLanes, s.loadSeq, s.loadCounts, s.loadLines, s.loadWaits, s.loadTimersErr,
+		s.loadRecords,
 	} {
 		if err := load(); err != nil {
 			return fmt.Errorf("read what is stored: %w", err)

@@ -112,6 +112,13 @@ func checkFile(t *testing.T, s *Store) {
 		if err != nil {
 			return err
 		}
+		err = c.query("SELECT state FROM records", func(r *stmt) error {
+			want[counterKey{recordCounts, "", string(recordState(r.int(0)).name())}]++
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 		return c.query("SELECT flow, state FROM tasks WHERE gone = 0", func(r *stmt) error {
 			want[counterKey{taskCounts, r.text(0), r.text(1)}]++
 			return nil

@@ -39,6 +39,11 @@ type Config struct {
 	// Synchronous is the durability of a commit, for tests that show what another value loses.
 	// Default "FULL": flushed before it is acknowledged.
 	Synchronous string
+	// MaxOutcome bounds the data of one outcome of a record in bytes, at most 512 MiB. Default 16 MiB.
+	MaxOutcome int
+	// ReplayKiB bounds the memory for outcomes of records that were completed or asked for lately,
+	// in KiB; below 0 there is none. Default 8192.
+	ReplayKiB int
 	// VFS is the name of the SQLite VFS; with one, no lock file is made. Default: the system's.
 	VFS string
 	// Probe is called at each of the Points by the goroutine that writes, at PointReply by the one
@@ -88,6 +93,13 @@ func (c Config) withDefaults() Config {
 	if c.RejectedPerSource <= 0 {
 		c.RejectedPerSource = 200
 	}
+	if c.MaxOutcome <= 0 {
+		c.MaxOutcome = defaultMaxOutcome
+	}
+	c.MaxOutcome = min(c.MaxOutcome, largestOutcome)
+	if c.ReplayKiB == 0 {
+		c.ReplayKiB = defaultReplayKiB
+	}
 	if c.segmentRows <= 0 {
 		c.segmentRows = segmentRows
 	}
@@ -106,7 +118,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Store keeps rows, tasks and resources in one SQLite file. One process has it at a time. All
+// Store keeps rows, tasks, resources and records in one SQLite file. One process has it at a time. All
 // methods are safe for concurrent use.
 type Store struct {
 	cfg     Config
@@ -162,6 +174,7 @@ type Store struct {
 	opened  int // readers
 	health  health
 	present present
+	records Records
 }
 
 var (
@@ -198,6 +211,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 			committed: make(chan *unflushed, maxUnflushed)},
 	}
 	s.clock.source = cfg.Now
+	s.records.s = s
+	s.records.outcomes.init(cfg.ReplayKiB)
 	if err := s.open(ctx); err != nil {
 		err = fmt.Errorf("open store %s: %w", cfg.Path, withRoom(cfg.Path, err))
 		return nil, errors.Join(err, s.release())
@@ -237,9 +252,12 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	if s.created = empty; empty {
-		if err := s.createSchema(); err != nil {
-			return err
-		}
+		err = s.createSchema()
+	} else {
+		err = s.upgradeSchema()
+	}
+	if err != nil {
+		return err
 	}
 	for range s.cfg.Readers {
 		r, err := openReader(s.dsn(), initReader)

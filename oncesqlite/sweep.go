@@ -10,7 +10,8 @@ import (
 // maxSweep bounds what one Sweep removes, so that intake never waits long behind it.
 const maxSweep = 256
 
-// Sweep removes bodies that are past KeepBody, rows past their retention, and tasks.
+// Sweep removes bodies that are past KeepBody, rows past their retention, and tasks; and records of
+// [Store.Records] past theirs.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("sweep: limit %d, want at least 1", limit)
@@ -27,7 +28,11 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 			return err
 		}
 		terms, err := t.sweepTerms(limit - rows - tasks)
-		if n = rows + tasks + terms; n > 0 {
+		if err != nil {
+			return err
+		}
+		records, err := t.sweepRecords(limit - rows - tasks - terms)
+		if n = rows + tasks + terms + records; n > 0 {
 			s.cfg.Probe(PointSweep)
 		}
 		return err

@@ -19,8 +19,10 @@ type op struct {
 	alone bool
 	// rows is how many rows it writes; 0 counts as one. From longOp on it is a long one.
 	rows int
-	err  error
-	done chan struct{}
+	// leave is true if whoever waits for it leaves when its context ends, though it is still done.
+	leave bool
+	err   error
+	done  chan struct{}
 }
 
 const (
@@ -57,9 +59,15 @@ func (s *Store) do(ctx context.Context, o *op) error {
 	case <-s.quit:
 		return errClosed
 	}
+	var left <-chan struct{}
+	if o.leave {
+		left = ctx.Done()
+	}
 	select {
 	case <-o.done: // the writer ends what it took, also when it closes
 		return o.err
+	case <-left:
+		return ctx.Err()
 	case <-s.ended: // it may have been handed over just after the writer's last look
 	}
 	select {
@@ -200,6 +208,7 @@ func (s *Store) transact(batch []*op, extra func(*txn) error) (*unflushed, error
 		s.damaged = true
 		if !errors.Is(err, sqlite3.FULL) { // it may be in the file
 			s.known.clear()
+			s.records.outcomes.clear()
 		}
 		return nil, fmt.Errorf("commit: %w", err)
 	}
@@ -283,6 +292,7 @@ func (s *Store) mend() error {
 	}
 	s.flusher.forgetDoubted()
 	s.flusher.noteLost()
+	s.records.outcomes.clear()
 	w, err := openWriter(context.Background(), s.writerDSN(), s.initWriter)
 	if err != nil {
 		return fmt.Errorf("open again: %w", err)
