@@ -97,7 +97,8 @@ type Guard struct {
 }
 
 // NewGuard makes a guard over a store. It does no I/O. It refuses what the store can't do: Hold
-// without a [Resolver] or against a [Holder]'s word, work longer than the lease without a [Renewer].
+// without a [Resolver] or against the word of a [Holder], work longer than the lease without a
+// [Renewer].
 func NewGuard(store Store, cfg Config) (*Guard, error) {
 	if store == nil {
 		return nil, errors.New("new guard: no store is given")

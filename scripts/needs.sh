@@ -15,8 +15,8 @@ can_compile() {
 		$cc -x c - -o /dev/null 2>/dev/null
 }
 
-# install_quietly installs packages. No daemon starts meanwhile, and the broker's own service is
-# switched off after: the tests start private brokers on free ports.
+# install_quietly installs packages. No daemon starts meanwhile, and the servers' own services are
+# switched off after: the tests start private servers on free ports.
 install_quietly() {
 	local policy=/usr/sbin/policy-rc.d
 	if [[ ! -e $policy ]]; then
@@ -27,10 +27,12 @@ install_quietly() {
 	export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
 	apt-get update -q
 	apt-get install -q -y --no-install-recommends "$@"
-	if [[ " $* " == *" mosquitto "* ]]; then
-		if command -v systemctl >/dev/null; then systemctl -q disable mosquitto || true; fi
-		if command -v update-rc.d >/dev/null; then update-rc.d mosquitto disable || true; fi
-	fi
+	local service
+	for service in mosquitto redis-server; do
+		[[ " $* " == *" $service "* ]] || continue
+		if command -v systemctl >/dev/null; then systemctl -q disable "$service" || true; fi
+		if command -v update-rc.d >/dev/null; then update-rc.d "$service" disable || true; fi
+	done
 }
 
 command -v "$GO" >/dev/null || {
@@ -40,6 +42,7 @@ command -v "$GO" >/dev/null || {
 
 missing=()
 command -v mosquitto >/dev/null || missing+=(mosquitto)
+command -v redis-server >/dev/null || missing+=(redis-server)
 command -v curl >/dev/null || missing+=(curl) # the documented commands are run
 command -v openssl >/dev/null || missing+=(openssl)
 command -v python3 >/dev/null || missing+=(python3) # so is the example of a service
@@ -59,8 +62,8 @@ if [[ $(id -u) -ne 0 ]]; then
 		echo
 		echo "    sudo sh -c '$command'"
 		echo
-		echo "and run make again. (The tests start a broker of their own on a free port; if the"
-		echo "installed service is not wanted: sudo systemctl disable --now mosquitto)"
+		echo "and run make again. (The tests start servers of their own on free ports; if the"
+		echo "installed services are not wanted: sudo systemctl disable --now mosquitto redis-server)"
 	} >&2
 	exit 1
 fi
