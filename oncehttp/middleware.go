@@ -279,7 +279,21 @@ func (m *guarded) work(w http.ResponseWriter, r *http.Request, b *body, work *on
 	}
 	m.next.ServeHTTP(rec, inner)
 	returned = true
+	if work.Context().Err() != nil && rec.silent() {
+		rec.free()
+		m.giveUp(w, work)
+		return
+	}
 	m.settle(rec, work)
+}
+
+// giveUp answers for a handler that was told to stop and said nothing. An empty 200, which a server
+// sends for it, would be kept as if the work were done.
+func (m *guarded) giveUp(w http.ResponseWriter, work *once.Work) {
+	_ = work.Lose() // the guard logs and counts
+	p := problem(ProblemNotFinished, http.StatusGatewayTimeout, "The work was not finished")
+	p.Detail = "It took too long, or its lease was lost. Whether it had its effect is not known."
+	p.write(w, m.cfg.Docs)
 }
 
 // settle stores what came of the handler, and then lets the client have it.

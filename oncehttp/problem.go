@@ -25,6 +25,7 @@ const (
 	ProblemNotKept         = "not-kept"          // the status of the first answer
 	ProblemStoreDown       = "store-unavailable" // 503
 	ProblemRecordCorrupt   = "record-corrupt"    // 500
+	ProblemNotFinished     = "not-finished"      // 504: its handler was told to stop
 	ProblemNotProcessed    = "not-processed"     // 503: the body could not be kept meanwhile
 	problemTypePrefix      = "urn:once:problem:" // of all of them
 	contentTypeProblemJSON = "application/problem+json"

@@ -291,6 +291,13 @@ func (r *recorder) unchanged(h http.Header) bool {
 	return true
 }
 
+// silent reports whether the handler has told no status yet.
+func (r *recorder) silent() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status == 0 && !r.hijacked
+}
+
 // end is called when the handler has returned. Later calls of the handler have no effect. The error
 // is for an answer that is not what its handler declared.
 func (r *recorder) end() error {
