@@ -260,7 +260,8 @@ func TestALeaseThatEndedIsTheSameBeforeAndAfterASweep(t *testing.T) {
 				if n, err := s.Sweep(t.Context(), 10); n != 0 || err != nil {
 					t.Fatalf("sweep: %d, %v", n, err)
 				}
-				if n := r.Counts(); n[once.Lost] != 1 || n[once.Held] != 1 || n[once.InFlight] != 0 {
+				n := r.Counts()
+				if n[once.Lost] != 1 || n[once.Held] != 1 || n[once.InFlight] != 0 {
 					t.Errorf("counts %v", n)
 				}
 			}

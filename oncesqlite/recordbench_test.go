@@ -3,10 +3,15 @@ package oncesqlite
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/ncruces/go-sqlite3"
 
 	"github.com/oncekit/once"
 )
@@ -83,6 +88,103 @@ func BenchmarkRecordsReplay(b *testing.B) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// manyEnv is how many records the larger store of the benchmark below has.
+const manyEnv = "ONCE_BENCH_RECORDS"
+
+// fillRecords writes completed records below the store, as many claims and completions would.
+func fillRecords(b *testing.B, path string, n int) {
+	c, err := sqlite3.Open("file:" + path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, text := range []string{
+		"PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", "PRAGMA cache_size=-200000",
+		"DROP INDEX records_identity", "DROP INDEX records_open", "DROP INDEX records_sweep",
+		fmt.Sprintf(`WITH RECURSIVE many(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM many LIMIT %d)
+			INSERT INTO records (identity, fingerprint, state, on_unknown, owner, fence, attempt,
+			retention, claimed_at, lease_end, finished_at, last_at, expires_at, note, outcome)
+			SELECT randomblob(32), randomblob(33), 2, 0, randomblob(16), 1800000000000000 + n, 1,
+			86400000000, 1800000000000000 + n, 1800000030000000 + n, 1800000000000100 + n,
+			1800000000000000 + n, 1800091800000000 + n,
+			'{"s":["tenant-1"],"k":"0f1e","r":"POST /orders"}', zeroblob(300) FROM many`, n),
+		fmt.Sprintf("INSERT INTO counters VALUES (4, '', 'completed', %d)", n),
+		"CREATE UNIQUE INDEX records_identity ON records(identity)",
+		"CREATE INDEX records_open ON records(state, seq) WHERE state <> 2",
+		"CREATE INDEX records_sweep ON records(expires_at) WHERE expires_at IS NOT NULL",
+		"PRAGMA journal_mode=WAL",
+	} {
+		if err := c.Exec(text); err != nil {
+			b.Fatalf("%.40s: %v", text, err)
+		}
+	}
+	if err := c.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// A first request on a store that remembers few or many others.
+func BenchmarkRecordsAmongMany(b *testing.B) {
+	many := 200_000
+	if text := os.Getenv(manyEnv); text != "" {
+		var err error
+		if many, err = strconv.Atoi(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, size := range []int{10_000, many} {
+		path := filepath.Join(b.TempDir(), "once.db")
+		s, err := Open(b.Context(), Config{Path: path})
+		if err == nil {
+			err = s.Close()
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		fillRecords(b, path, size)
+		if s, err = Open(b.Context(), Config{Path: path}); err != nil {
+			b.Fatal(err)
+		}
+		benchAmong(b, s, size)
+		if err := s.Close(); err != nil {
+			b.Error(err)
+		}
+	}
+}
+
+// benchAmong measures what a store does for first requests and for pages.
+func benchAmong(b *testing.B, s *Store, size int) {
+	r, data := s.Records(), make([]byte, 300)
+	var n atomic.Int64
+	parallel := func(name string, each func(int64)) {
+		b.Run(fmt.Sprint(name, "/", size), func(b *testing.B) {
+			b.SetParallelism(benchOwners)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					each(n.Add(1))
+				}
+			})
+		})
+	}
+	parallel("claim and complete", func(n int64) { claimAndComplete(b, r, n, data) })
+	parallel("claim", func(n int64) {
+		if _, err := r.Claim(b.Context(), nthClaim(n)); err != nil {
+			b.Error(err)
+		}
+	})
+	for name, f := range map[string]once.RecordFilter{
+		"all": {}, "completed": {State: once.Completed}, "held": {State: once.Held},
+		"in flight": {State: once.InFlight}, "no such scope": {Scope: []string{"nobody"}},
+	} {
+		b.Run(fmt.Sprint("page of ", name, "/", size), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := r.Records(b.Context(), f); err != nil {
+					b.Fatal(err)
+				}
+			}
 		})
 	}
 }

@@ -59,8 +59,8 @@ type record struct {
 }
 
 // recordColumns are what scanRecord reads. The last one is the data up to a length.
-const recordColumns = `seq, identity, fingerprint, state, on_unknown, owner, fence, attempt, takeover,
-	retention, claimed_at, lease_end, finished_at, last_at, expires_at, kind, sum,
+const recordColumns = `seq, identity, fingerprint, state, on_unknown, owner, fence, attempt,
+	takeover, retention, claimed_at, lease_end, finished_at, last_at, expires_at, kind, sum,
 	coalesce(length(outcome), -1), note, CASE WHEN length(outcome) <= ?1 THEN outcome END`
 
 // scanRecord reads a record. A value that can't be is an error wrapping once.ErrCorrupt; what could
@@ -125,7 +125,9 @@ func (row *record) stateAt(now int64) recordState {
 func lostState(p once.OnUnknown) recordState { return recLost + recordState(p) }
 
 // grantedTo reports whether a grant is that of the record's latest owner.
-func (row *record) grantedTo(g once.Grant) bool { return row.Owner == g.Owner && row.Fence == g.Fence }
+func (row *record) grantedTo(g once.Grant) bool {
+	return row.Owner == g.Owner && row.Fence == g.Fence
+}
 
 // Expiry is written anew only when an arrival comes later than this part of the retention after the
 // one that is written, so that most replays write nothing. So that the record is never forgotten
@@ -147,8 +149,9 @@ func (row *record) touchAt() int64 {
 func (row *record) public(now int64) once.Record {
 	out := once.Record{
 		Identity: row.Identity, Fingerprint: row.fingerprint, State: row.stateAt(now).name(),
-		OnUnknown: row.onUnknown, Fence: row.Fence, Attempt: row.Attempt, Note: decodeNote(row.note),
-		ClaimedAt: timeOf(row.claimed), FinishedAt: timeOf(row.finished), LastAt: timeOf(row.last),
+		OnUnknown: row.onUnknown, Fence: row.Fence, Attempt: row.Attempt,
+		Note: decodeNote(row.note), ClaimedAt: timeOf(row.claimed),
+		FinishedAt: timeOf(row.finished), LastAt: timeOf(row.last),
 		LeaseEnd: timeOf(row.leaseEnd), ExpiresAt: timeOf(row.expires), Size: int(row.size),
 	}
 	if row.state == recCompleted {

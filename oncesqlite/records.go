@@ -232,9 +232,6 @@ func (r *Records) Resolve(ctx context.Context, id once.Identity, res once.Resolu
 			return fmt.Errorf("resolve: %d bytes, at most %d: %w", len(res.Outcome.Data), limit,
 				once.ErrTooLarge)
 		}
-		if res.Outcome.Kind >= once.Unknown {
-			return errors.New("resolve: an answer is an outcome that is kept, or a tombstone")
-		}
 	}
 	res.Outcome.Data = slices.Clone(res.Outcome.Data)
 	answer := new(error)

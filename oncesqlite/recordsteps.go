@@ -273,7 +273,7 @@ func (t *txn) resolveRecord(id once.Identity, res *once.Resolution) (answer, err
 	lost := row.stateAt(t.now) == recLost || row.stateAt(t.now) == recHeld
 	end := ending{state: recReleased}
 	switch {
-	case res.Decision == once.AnswerWith && lost:
+	case res.Decision == once.AnswerWith && lost && res.Outcome.Kind < once.Unknown:
 		end = ending{state: recCompleted, outcome: res.Outcome}
 	case res.Decision == once.RunAgain && lost:
 	case res.Decision == once.ReleaseDone && row.state == recCompleted:

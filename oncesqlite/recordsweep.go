@@ -55,8 +55,8 @@ func (t *txn) sweepRecords(limit int) (int, error) {
 	}
 	var records []old
 	bytes := int64(0)
-	err := t.c.query("SELECT seq, fence, state, identity, coalesce(length(outcome), 0) FROM records "+
-		"WHERE expires_at <= ? ORDER BY expires_at LIMIT ?", func(r *stmt) error {
+	err := t.c.query("SELECT seq, fence, state, identity, coalesce(length(outcome), 0) "+
+		"FROM records WHERE expires_at <= ? ORDER BY expires_at LIMIT ?", func(r *stmt) error {
 		if bytes >= sweepBytes {
 			return nil
 		}
@@ -89,8 +89,8 @@ func (t *txn) lapseRecords() error {
 	own := &t.s.records
 	var lapsed []*record
 	looks := 0
-	err := t.c.query("SELECT seq, lease_end, on_unknown FROM records WHERE state <> 2 AND state = 1 "+
-		"AND seq > ? ORDER BY seq LIMIT ?", func(r *stmt) error {
+	err := t.c.query("SELECT seq, lease_end, on_unknown FROM records "+
+		"WHERE state <> 2 AND state = 1 AND seq > ? ORDER BY seq LIMIT ?", func(r *stmt) error {
 		looks++
 		own.lapse = r.int(0)
 		if r.int(1) <= t.now {

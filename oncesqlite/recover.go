@@ -19,8 +19,8 @@ var schema string
 //go:embed records.sql
 var recordSchema string
 
-// schemaVersion is what PRAGMA user_version holds, and oldestSchema the one from which a store can be
-// brought up to it. applicationID marks the file as ours.
+// schemaVersion is what PRAGMA user_version holds, and oldestSchema the one from which a store can
+// be brought up to it. applicationID marks the file as ours.
 const (
 	schemaVersion = 3
 	oldestSchema  = 2

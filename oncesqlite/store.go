@@ -39,7 +39,8 @@ type Config struct {
 	// Synchronous is the durability of a commit, for tests that show what another value loses.
 	// Default "FULL": flushed before it is acknowledged.
 	Synchronous string
-	// MaxOutcome bounds the data of one outcome of a record in bytes, at most 512 MiB. Default 16 MiB.
+	// MaxOutcome bounds the data of one outcome of a record, in bytes; at most 512 MiB.
+	// Default 16 MiB.
 	MaxOutcome int
 	// ReplayKiB bounds the memory for outcomes of records that were completed or asked for lately,
 	// in KiB; below 0 there is none. Default 8192.
@@ -118,8 +119,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Store keeps rows, tasks, resources and records in one SQLite file. One process has it at a time. All
-// methods are safe for concurrent use.
+// Store keeps rows, tasks, resources and records in one SQLite file. One process has it at a time.
+// All methods are safe for concurrent use.
 type Store struct {
 	cfg     Config
 	clock   clock
