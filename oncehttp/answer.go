@@ -158,7 +158,7 @@ func DroppedHeaders() []string {
 		"Set-Cookie", "Www-Authenticate", "Authentication-Info", "Proxy-Authenticate",
 		"Proxy-Authentication-Info", "Clear-Site-Data",
 		// of the exchange
-		"Date", "Age", "X-Request-Id", "X-Correlation-Id", "Request-Id", "Traceparent", "Tracestate",
+		"Date", "Age", "Proxy-Status", "X-Request-Id", "X-Correlation-Id", "Request-Id", "Traceparent", "Tracestate",
 		"Server-Timing", "X-Runtime", "X-Response-Time",
 		"Ratelimit", "Ratelimit-Policy", "Ratelimit-Limit", "Ratelimit-Remaining",
 		"Ratelimit-Reset", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset",
@@ -188,9 +188,11 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	a.setHeaders(h, r)
 	for _, f := range a.trailers {
-		if !strings.HasPrefix(f.name, http.TrailerPrefix) {
-			h.Add("Trailer", f.name)
+		if strings.HasPrefix(f.name, http.TrailerPrefix) {
+			h[f.name] = f.values // the server has to know that some follow
+			continue
 		}
+		h.Add("Trailer", f.name)
 	}
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body) // a client that left misses it
@@ -234,7 +236,8 @@ func (a *answer) writeTombstone(w http.ResponseWriter, r *http.Request, docs str
 		"or a stream, and was not kept; the work is not run again."
 	a.setHeaders(w.Header(), r)
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Content-Range", "Etag",
-		"Content-Disposition", "Accept-Ranges", "Last-Modified"} {
+		"Content-Disposition", "Accept-Ranges", "Last-Modified", "Content-Digest", "Repr-Digest",
+		"Digest", "Content-Md5"} {
 		w.Header().Del(name)
 	}
 	p.write(w, docs)

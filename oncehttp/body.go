@@ -82,15 +82,15 @@ func (m *guarded) fill(b *body, length int64) error {
 		}
 		n, err := b.src.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
+		if int64(len(data)) > m.cfg.MaxBody {
+			return errBodyTooLarge // at once: its end may never come
+		}
 		if err == nil {
 			continue
 		}
 		*b.buf, b.data, b.size = data, data, int64(len(data))
 		if !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read body: %w", err)
-		}
-		if b.size > m.cfg.MaxBody {
-			return errBodyTooLarge
 		}
 		return nil
 	}

@@ -76,10 +76,11 @@ type Config struct {
 	// EndWithClient ends the work when its client leaves. Default false: it goes on, and its answer
 	// is kept for the repeat.
 	EndWithClient bool
-	// Seal encrypts what is kept of answers. Default: nothing is encrypted.
+	// Seal encrypts what is kept of answers. What was kept without it, or under a key that it hasn't,
+	// can't be replayed any more, nor is the work run again (500). Default: nothing is encrypted.
 	Seal *Sealer
 	// Observe is told once of each request of a guarded method: [FirstAnswer], [Replayed],
-	// [Unguarded], or the name of the [Problem] that it got. Default: nobody.
+	// [Unguarded], [NotAuthorized], or the name of the [Problem] that it got. Default: nobody.
 	Observe func(r *http.Request, what string)
 	// Docs is the URL of a page about this API's keys: the link of a problem. Default: none.
 	Docs string
@@ -97,7 +98,7 @@ type Content struct {
 	// of browsers, raw bytes for all others.
 	Rules map[string]ContentRule
 	// Ignore names members of JSON bodies that may differ, as JSON pointers (RFC 6901) such as
-	// /sent_at.
+	// /sent_at. In a body of more than 8 MiB, which counts by its bytes, nothing is ignored.
 	Ignore []string
 	// MaxDecoded bounds a compressed body after decoding, in bytes; more is refused (413). Default
 	// 64 MiB.
@@ -109,6 +110,8 @@ const (
 	FirstAnswer = "first"
 	Replayed    = "replay"
 	Unguarded   = "unguarded"
+	// NotAuthorized: Config.Authorize has answered.
+	NotAuthorized = "not-authorized"
 )
 
 // ContentRule is a way to compare bodies.
@@ -124,7 +127,8 @@ const (
 	// ContentForm: the fields of application/x-www-form-urlencoded, by name; their order counts only
 	// within one name.
 	ContentForm ContentRule = "form"
-	// ContentMultipart: the parts in order, by name, file name, type and bytes; not the boundary.
+	// ContentMultipart: the parts in order, by their headers (name, file name, type) and bytes; not
+	// the boundary.
 	ContentMultipart ContentRule = "multipart"
 )
 
@@ -196,6 +200,11 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.SpoolFrom, defaultSpoolFrom)
 	setDefault(&c.MaxAnswer, defaultMaxAnswer)
 	setDefault(&c.Content.MaxDecoded, defaultMaxDecoded)
+	rules, err := c.Content.checkedRules()
+	if err != nil {
+		return c, err
+	}
+	c.Content.Rules = rules
 	if c.Keep == nil {
 		c.Keep = KeepDefault
 	}
@@ -209,6 +218,31 @@ func (c Config) withDefaults() (Config, error) {
 		c.Guard.Logger = c.Logger
 	}
 	return c, nil
+}
+
+// checkedRules returns the rules by media types in lower case. A rule that is misspelt would compare
+// bodies in another way than was meant.
+func (c *Content) checkedRules() (map[string]ContentRule, error) {
+	rules := make(map[string]ContentRule, len(c.Rules))
+	for media, rule := range c.Rules {
+		name := strings.ToLower(media)
+		if kind, sub, ok := strings.Cut(name, "/"); !ok || kind == "" || kind == "*" || sub == "" ||
+			strings.ContainsAny(name, "; \t") {
+			return nil, fmt.Errorf("Content.Rules: %q is no media type, such as text/plain or text/*",
+				media)
+		}
+		switch rule {
+		case ContentRaw, ContentJSON, ContentForm, ContentMultipart:
+		default:
+			return nil, fmt.Errorf("Content.Rules: %s has the rule %q, want %q, %q, %q or %q", media,
+				rule, ContentRaw, ContentJSON, ContentForm, ContentMultipart)
+		}
+		if _, twice := rules[name]; twice {
+			return nil, fmt.Errorf("Content.Rules: %s is there twice", name)
+		}
+		rules[name] = rule
+	}
+	return rules, nil
 }
 
 func setDefault[N int | int64](n *N, value N) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"mime/multipart"
 	"net/http"
@@ -87,10 +88,13 @@ var errDecode = errors.New("body can't be decoded")
 // content digests the body by the rule of its media type. Content that its rule can't read, such as
 // JSON with a name twice, counts by its bytes: it is the handler that refuses it.
 func (m *guarded) content(r *http.Request, media string, b *body) (byte, digest, error) {
-	encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding")))
+	encoding := ""
+	if lines := r.Header["Content-Encoding"]; len(lines) > 0 && b.size > 0 {
+		encoding = strings.ToLower(strings.TrimSpace(strings.Join(lines, ",")))
+	}
 	gzipped := encoding == "gzip" || encoding == "x-gzip"
 	if !gzipped && encoding != "" && encoding != "identity" {
-		sum, err := m.rawDigest(b.again()) // its decoder is not ours: bytes in that encoding
+		sum, err := rawDigest(b.again()) // its decoder is not ours: bytes in that encoding
 		return codeRaw, sha256.Sum256(append([]byte(encoding+"\x00"), sum[:]...)), err
 	}
 	rule := m.cfg.Content.rule(media)
@@ -100,19 +104,19 @@ func (m *guarded) content(r *http.Request, media string, b *body) (byte, digest,
 			return code, sum, err
 		}
 	}
-	src, err := decoded(b, gzipped)
-	if err != nil {
-		return 0, digest{}, err
-	}
 	if !gzipped && b.file == nil {
 		return codeRaw, sha256.Sum256(b.data), nil
 	}
-	sum, err := m.rawDigest(src)
+	src, err := m.decoded(b, gzipped)
+	if err != nil {
+		return 0, digest{}, err
+	}
+	sum, err := rawDigest(src)
 	return codeRaw, sum, err
 }
 
-// decoded reads the body without its gzip.
-func decoded(b *body, gzipped bool) (io.Reader, error) {
+// decoded reads the body without its gzip, up to MaxDecoded.
+func (m *guarded) decoded(b *body, gzipped bool) (io.Reader, error) {
 	if !gzipped {
 		return b.again(), nil
 	}
@@ -120,30 +124,31 @@ func decoded(b *body, gzipped bool) (io.Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errDecode, err)
 	}
-	return gzipReader{z}, nil
+	return &gzipReader{z, m.cfg.Content.MaxDecoded}, nil
 }
 
-// gzipReader tells faults of the compression from others.
-type gzipReader struct{ z *gzip.Reader }
+// gzipReader tells faults of the compression from others, and ends what grows too large.
+type gzipReader struct {
+	z    *gzip.Reader
+	left int64 // bytes
+}
 
 // Read implements io.Reader.
-func (g gzipReader) Read(p []byte) (int, error) {
+func (g *gzipReader) Read(p []byte) (int, error) {
 	n, err := g.z.Read(p)
+	if g.left -= int64(n); g.left < 0 {
+		return 0, errBodyTooLarge
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = fmt.Errorf("%w: %w", errDecode, err)
 	}
 	return n, err
 }
 
-func (m *guarded) rawDigest(src io.Reader) (digest, error) {
+func rawDigest(src io.Reader) (digest, error) {
 	h := sha256.New()
-	limit := max(m.cfg.Content.MaxDecoded, m.cfg.MaxBody)
-	n, err := io.Copy(h, io.LimitReader(src, limit+1))
-	switch {
-	case err != nil:
+	if _, err := io.Copy(h, src); err != nil {
 		return digest{}, err
-	case n > limit:
-		return digest{}, errBodyTooLarge
 	}
 	return digest(h.Sum(nil)), nil
 }
@@ -180,7 +185,7 @@ func (m *guarded) text(b *body, gzipped bool) ([]byte, bool, error) {
 	if !gzipped {
 		return b.whole(maxParsed)
 	}
-	src, err := decoded(b, gzipped)
+	src, err := m.decoded(b, gzipped)
 	if err != nil {
 		return nil, false, err
 	}
@@ -232,18 +237,18 @@ func appendText(dst []byte, s string) []byte {
 	return append(dst, s...)
 }
 
-// multipart digests the parts in order, streamed: name, file name, type and the digest of the bytes.
+// multipart digests the parts in order, streamed: the headers, which have name, file name and type as
+// they were sent, and the digest of the bytes.
 func (m *guarded) multipart(r *http.Request, b *body, gzipped bool) (byte, digest, error) {
 	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || params["boundary"] == "" {
 		return 0, digest{}, nil
 	}
-	src, err := decoded(b, gzipped)
+	src, err := m.decoded(b, gzipped)
 	if err != nil {
 		return 0, digest{}, err
 	}
-	limit := max(m.cfg.Content.MaxDecoded, m.cfg.MaxBody) // what is longer is found as raw bytes
-	parts := multipart.NewReader(io.LimitReader(src, limit), params["boundary"])
+	parts := multipart.NewReader(src, params["boundary"])
 	h := sha256.New()
 	for {
 		part, err := parts.NextRawPart()
@@ -253,15 +258,25 @@ func (m *guarded) multipart(r *http.Request, b *body, gzipped bool) (byte, diges
 		if err != nil {
 			return unreadable(err)
 		}
-		sum, err := m.rawDigest(part)
+		sum, err := rawDigest(part)
 		if err != nil {
 			return unreadable(err)
 		}
-		head := appendText(nil, part.FormName())
-		head = appendText(head, part.FileName())
-		head = appendText(head, mediaType(part.Header.Get("Content-Type")))
-		h.Write(append(head, sum[:]...))
+		h.Write(append(appendHeader(nil, part.Header), sum[:]...))
 	}
+}
+
+// appendHeader writes a header by name; the lines of one name in their order.
+func appendHeader(dst []byte, h map[string][]string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(h)))
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		dst = appendText(dst, name)
+		dst = binary.AppendUvarint(dst, uint64(len(h[name])))
+		for _, line := range h[name] {
+			dst = appendText(dst, line)
+		}
+	}
+	return dst
 }
 
 // unreadable tells a multipart body that isn't one, which counts by its bytes, from what is wrong

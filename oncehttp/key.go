@@ -92,7 +92,7 @@ func notBare(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`
 // unquote reads a String of structured fields that fills the whole line.
 func unquote(line string) (string, bool) {
 	inner := line[1:]
-	if end := strings.IndexAny(inner, `"\`); end == len(inner)-1 && inner[end] == '"' {
+	if end := strings.IndexAny(inner, `"\`); end >= 0 && end == len(inner)-1 && inner[end] == '"' {
 		return inner[:end], isPrintable(inner[:end])
 	}
 	var key strings.Builder

@@ -14,7 +14,8 @@ import (
 
 // Middleware returns a middleware that guards requests as the configuration says. It does no I/O.
 // It refuses a configuration that is incomplete, and what the store can't do. The middleware is safe
-// for concurrent use, and can wrap several handlers.
+// for concurrent use, and can wrap several handlers. Put it outside of what shortens paths, such as
+// http.StripPrefix: a path that it can't see whole doesn't tell two endpoints apart.
 func Middleware(cfg Config) (func(http.Handler) http.Handler, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -86,15 +87,18 @@ func (m *guarded) refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
 
 // serveKey serves a request that bears a key.
 func (m *guarded) serveKey(w http.ResponseWriter, r *http.Request, key string) {
-	asked := time.Now()
+	asked, outer := time.Now(), r
 	if m.cfg.Authorize != nil {
 		var ok bool
-		if r, ok = m.cfg.Authorize(w, r); !ok {
+		if r, ok = m.authorize(w, r); !ok {
 			return
 		}
 	}
 	scope, err := m.cfg.Scope(r)
 	if err != nil {
+		if !errors.Is(err, once.ErrScopeMissing) {
+			m.cfg.Logger.Error("the scope of a request can't be told", "error", err)
+		}
 		m.refuse(w, r, scopeProblem(err))
 		return
 	}
@@ -109,9 +113,12 @@ func (m *guarded) serveKey(w http.ResponseWriter, r *http.Request, key string) {
 		return
 	}
 	defer b.close()
+	if r.Trailer == nil && outer.Trailer != nil {
+		r.Trailer = outer.Trailer // not announced: the server writes them into its own request
+	}
 	fingerprint, err := m.fingerprint(r, b)
 	if err != nil {
-		m.refuseBody(w, r, err)
+		m.refuse(w, r, m.bodyProblem(err))
 		return
 	}
 	m.claim(w, r, b, asked, once.Operation{
@@ -119,10 +126,20 @@ func (m *guarded) serveKey(w http.ResponseWriter, r *http.Request, key string) {
 	})
 }
 
+func (m *guarded) authorize(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
+	allowed, ok := m.cfg.Authorize(w, r)
+	if !ok {
+		m.cfg.Observe(r, NotAuthorized)
+	}
+	return allowed, ok
+}
+
+// refuseBody refuses a body that was not read to its end.
 func (m *guarded) refuseBody(w http.ResponseWriter, r *http.Request, err error) {
-	p := m.bodyProblem(err)
-	w.Header().Set("Connection", "close") // the rest of the body is not read
-	m.refuse(w, r, p)
+	if r.ProtoMajor == 1 { // in HTTP/2 it would end the other requests' connection
+		w.Header().Set("Connection", "close")
+	}
+	m.refuse(w, r, m.bodyProblem(err))
 }
 
 func scopeProblem(err error) *Problem {
@@ -143,7 +160,7 @@ func (m *guarded) bodyProblem(err error) *Problem {
 		p := problem(ProblemBodyTooLarge, http.StatusRequestEntityTooLarge, "The body is too large")
 		p.Limit = m.cfg.MaxBody
 		p.Detail = fmt.Sprintf("At most %d bytes are taken, and %d after decoding.", m.cfg.MaxBody,
-			max(m.cfg.Content.MaxDecoded, m.cfg.MaxBody))
+			m.cfg.Content.MaxDecoded)
 		return p
 	case errors.Is(err, errSpool):
 		m.cfg.Logger.Error("a request's body can't be kept in a temporary file", "error", err)
@@ -167,7 +184,6 @@ func (m *guarded) claim(
 	}
 	work, err := m.begin(ctx, r, op)
 	if err == nil {
-		m.cfg.Observe(r, FirstAnswer)
 		m.work(w, r, b, work)
 		return
 	}
@@ -181,7 +197,7 @@ func (m *guarded) claim(
 		return
 	}
 	if m.cfg.Authorize != nil && time.Since(asked) > recheckAfter {
-		if r, ok = m.cfg.Authorize(w, r); !ok {
+		if r, ok = m.authorize(w, r); !ok {
 			return
 		}
 	}
@@ -225,6 +241,9 @@ func (m *guarded) replay(w http.ResponseWriter, r *http.Request, op once.Operati
 	if err == nil && (o.Kind == once.Kept || len(data) > 0) {
 		a, err = parseAnswer(data)
 	}
+	if err == nil && o.Kind == once.Kept && a.status < http.StatusOK {
+		err = errors.New("its status is no final one")
+	}
 	switch {
 	case err != nil:
 		m.cfg.Logger.Error("a kept answer can't be read", "error", err)
@@ -265,26 +284,37 @@ func Grant(ctx context.Context) (grant once.Grant, ok bool) {
 // work runs the handler and settles its claim. A panic and a call of runtime.Goexit go on after the
 // claim is settled as lost.
 func (m *guarded) work(w http.ResponseWriter, r *http.Request, b *body, work *once.Work) {
-	rec := newRecorder(w, m.cfg.MaxAnswer)
-	defer rec.free()
-	returned := false
+	settled := false
 	defer func() {
-		if !returned {
+		if !settled {
 			_ = work.Lose() // the guard logs and counts
 		}
 	}()
+	m.cfg.Observe(r, FirstAnswer)
+	rec := newRecorder(w, m.cfg.MaxAnswer)
+	defer rec.free()
 	inner := r.WithContext(&workContext{work.Context(), work.Grant()})
 	if b.size > 0 {
 		inner.Body = b
 	}
+	if r.MultipartForm == nil {
+		defer removeForm(inner) // the server knows only its own request
+	}
 	m.next.ServeHTTP(rec, inner)
-	returned = true
 	if work.Context().Err() != nil && rec.silent() {
-		rec.free()
+		rec.free() // what the handler left behind has no say any more
 		m.giveUp(w, work)
 		return
 	}
 	m.settle(rec, work)
+	settled = true
+}
+
+// removeForm removes the files of a form that the handler had parsed.
+func removeForm(r *http.Request) {
+	if r.MultipartForm != nil {
+		_ = r.MultipartForm.RemoveAll() // as the server, which has nobody to tell either
+	}
 }
 
 // giveUp answers for a handler that was told to stop and said nothing. An empty 200, which a server
@@ -322,12 +352,15 @@ func (m *guarded) store(rec *recorder, work *once.Work) error {
 		outcome.Kind = once.Tombstone
 	}
 	buf := getBuffer()
-	defer putBuffer(buf)
 	answer := rec.answer(m.drop)
 	*buf = answer.appendTo(*buf)
 	outcome.Data = *buf
 	if m.cfg.Seal != nil {
 		outcome.Data = m.cfg.Seal.seal(work.Grant().Identity, outcome.Data)
 	}
-	return work.Complete(outcome)
+	err := work.Complete(outcome)
+	if err == nil {
+		putBuffer(buf) // else a store that was given up may still have it in its hands
+	}
+	return err
 }

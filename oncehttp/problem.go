@@ -73,6 +73,8 @@ func (p *Problem) write(w http.ResponseWriter, docs string) {
 func claimProblem(err error) *Problem {
 	busy, inFlight := errors.AsType[*once.InFlightError](err)
 	switch {
+	case errors.Is(err, once.ErrScopeMissing):
+		return scopeProblem(err)
 	case errors.Is(err, once.ErrMismatch):
 		p := problem(ProblemMismatch, http.StatusUnprocessableEntity,
 			"The key was used with another request")

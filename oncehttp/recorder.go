@@ -3,9 +3,11 @@ package oncehttp
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,6 +37,11 @@ type recorder struct {
 	buf    *[]byte     // the body
 	// sniffed is how much of the body a server may look at to find its type; -1: all of it.
 	sniffed int
+	// room for the head of ordinary answers.
+	room struct {
+		fields [6]field
+		lines  [6]string
+	}
 }
 
 type recorderState byte
@@ -71,6 +78,8 @@ func (r *recorder) writeHeader(status int) {
 	switch {
 	case r.hijacked || r.ended || r.status != 0 && status >= 200:
 		return // as net/http, which logs it
+	case status < http.StatusContinue || status > maxStatus:
+		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // as net/http, before it is kept
 	case status >= 100 && status < 200 && status != http.StatusSwitchingProtocols:
 		if r.status == 0 {
 			r.w.WriteHeader(status)
@@ -81,9 +90,7 @@ func (r *recorder) writeHeader(status int) {
 	}
 	r.status = status
 	h := r.w.Header()
-	for name, values := range h {
-		r.head = append(r.head, field{name, values})
-	}
+	r.copyHead(h)
 	if lines := h["Content-Length"]; len(lines) == 1 {
 		if n, err := strconv.ParseInt(lines[0], 10, 64); err == nil && n >= 0 {
 			r.declared = n
@@ -92,6 +99,17 @@ func (r *recorder) writeHeader(status int) {
 	if status == http.StatusSwitchingProtocols {
 		r.keeping = false
 		r.goLive()
+	}
+}
+
+// copyHead copies the header: the handler may still change its lines in place.
+func (r *recorder) copyHead(h http.Header) {
+	r.head = r.room.fields[:0]
+	lines := r.room.lines[:0]
+	for name, values := range h {
+		start := len(lines)
+		lines = append(lines, values...) // a list that moves leaves the earlier ones where they are
+		r.head = append(r.head, field{name, lines[start:len(lines):len(lines)]})
 	}
 }
 
@@ -122,9 +140,10 @@ func (r *recorder) mayWrite(n int) error {
 	if !bodyAllowed(r.status) {
 		return http.ErrBodyNotAllowed
 	}
-	if r.written += int64(n); r.declared >= 0 && r.written > r.declared {
-		return http.ErrContentLength
+	if r.declared >= 0 && r.written+int64(n) > r.declared {
+		return http.ErrContentLength // what came before may be all that was declared
 	}
+	r.written += int64(n)
 	return nil
 }
 
@@ -169,7 +188,7 @@ func (r *recorder) send(p []byte) (int, error) {
 
 // ReadFrom implements io.ReaderFrom, by which a server sends files without copying them.
 func (r *recorder) ReadFrom(src io.Reader) (int64, error) {
-	step := make([]byte, copyStep)
+	var step []byte
 	var total int64
 	for {
 		r.mu.Lock()
@@ -178,6 +197,9 @@ func (r *recorder) ReadFrom(src io.Reader) (int64, error) {
 		if passes { // nothing is captured any more
 			n, err := io.Copy(r.w, src)
 			return total + n, err
+		}
+		if step == nil {
+			step = make([]byte, copyStep)
 		}
 		n, err := src.Read(step)
 		if n > 0 {
@@ -214,11 +236,21 @@ func (r *recorder) FlushError() error {
 	if r.sniffed < 0 {
 		r.sniffed = len(*r.buf)
 	}
-	if isStream(r.w.Header().Get("Content-Type")) {
+	if isStream(r.contentType()) {
 		r.keeping = false
 	}
 	r.goLive()
 	return http.NewResponseController(r.w).Flush()
+}
+
+// contentType is the one that was told with the status.
+func (r *recorder) contentType() string {
+	for _, f := range r.head {
+		if f.name == "Content-Type" && len(f.values) > 0 {
+			return f.values[0]
+		}
+	}
+	return ""
 }
 
 // isStream tells types of answers that have no end.
@@ -233,14 +265,20 @@ func isStream(contentType string) bool {
 
 // Hijack implements http.Hijacker.
 func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return nil, nil, http.ErrHandlerTimeout
+	}
+	if r.status != 0 {
+		r.goLive() // as net/http, which sends what was written so far
+	}
 	conn, rw, err := http.NewResponseController(r.w).Hijack()
 	if err == nil {
-		r.mu.Lock()
 		r.hijacked, r.keeping = true, false
 		if r.status == 0 {
 			r.status = http.StatusSwitchingProtocols
 		}
-		r.mu.Unlock()
 	}
 	return conn, rw, err
 }
@@ -284,7 +322,7 @@ func (r *recorder) unchanged(h http.Header) bool {
 	}
 	for _, f := range r.head {
 		values, ok := h[f.name]
-		if !ok || len(values) != len(f.values) || len(values) > 0 && &values[0] != &f.values[0] {
+		if !ok || !slices.Equal(values, f.values) {
 			return false
 		}
 	}
@@ -320,36 +358,40 @@ func (r *recorder) answer(drop map[string]bool) answer {
 	for _, f := range r.head {
 		hasType = hasType || f.name == "Content-Type" || f.name == "Content-Encoding"
 		old, had := r.before[f.name]
-		if drop[f.name] || strings.HasPrefix(f.name, http.TrailerPrefix) || had && same(old, f.values) {
+		if drop[http.CanonicalHeaderKey(f.name)] || strings.HasPrefix(f.name, http.TrailerPrefix) ||
+			had && slices.Equal(old, f.values) {
 			continue
 		}
 		a.headers = append(a.headers, f)
+	}
+	for name := range r.before {
+		if !slices.ContainsFunc(r.head, func(f field) bool { return f.name == name }) &&
+			!drop[http.CanonicalHeaderKey(name)] {
+			a.headers = append(a.headers, field{name: name}) // the handler took it away
+		}
 	}
 	if !r.keeping {
 		return a
 	}
 	a.body = *r.buf
-	if !hasType && len(a.body) > 0 { // as the server tells it, from what it first sent
-		begin := a.body
-		if r.sniffed > 0 {
-			begin = begin[:r.sniffed]
-		}
-		a.headers = append(a.headers, field{"Content-Type", []string{http.DetectContentType(begin)}})
+	if !hasType && len(a.body) > 0 {
+		a.headers = append(a.headers, field{"Content-Type", r.detectType()})
 	}
 	a.trailers = r.trailers(drop)
 	return a
 }
 
-func same(a, b []string) bool {
-	if len(a) != len(b) {
-		return false
+// detectType is the type as the server told it, by what it first sent of the body; none if the header
+// went before the body did.
+func (r *recorder) detectType() []string {
+	begin := *r.buf
+	if r.sniffed >= 0 {
+		begin = begin[:r.sniffed]
 	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
+	if len(begin) == 0 {
+		return nil
 	}
-	return true
+	return []string{http.DetectContentType(begin)}
 }
 
 // trailers are what the handler declared, or marked, as such.
@@ -363,14 +405,15 @@ func (r *recorder) trailers(drop map[string]bool) []field {
 		for _, line := range f.values {
 			for _, name := range strings.Split(line, ",") {
 				name = http.CanonicalHeaderKey(strings.TrimSpace(name))
-				if values := h[name]; len(values) > 0 && !drop[name] {
+				if values := h[name]; len(values) > 0 && !drop[name] && name != "" {
 					out = append(out, field{name, values})
 				}
 			}
 		}
 	}
 	for name, values := range h {
-		if plain, ok := strings.CutPrefix(name, http.TrailerPrefix); ok && !drop[plain] {
+		if plain, ok := strings.CutPrefix(name, http.TrailerPrefix); ok &&
+			!drop[http.CanonicalHeaderKey(plain)] {
 			out = append(out, field{name, values})
 		}
 	}
@@ -399,7 +442,9 @@ func (r *recorder) finish(stored bool) {
 func (r *recorder) free() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	putBuffer(r.buf)
+	if !r.failed { // HTTP/2 may still read what it did not send
+		putBuffer(r.buf)
+	}
 	r.buf = nil
 	r.ended, r.keeping = true, false
 }
