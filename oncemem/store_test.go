@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekit/once/internal/linear"
 	"github.com/oncekit/once/oncemem"
 	"github.com/oncekit/once/oncetest"
 )
@@ -46,4 +47,8 @@ func TestStoreByTheRealClock(t *testing.T) {
 	oncetest.Run(t, func(t *testing.T) oncetest.Harness {
 		return oncetest.Harness{Store: open(t, oncemem.Config{})}
 	})
+}
+
+func TestStoreIsLinearizable(t *testing.T) {
+	linear.Check(t, open(t, oncemem.Config{}), linear.Options{Rounds: 20})
 }

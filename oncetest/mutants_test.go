@@ -133,7 +133,7 @@ var mutants = []struct {
 		m.claim = func(ctx context.Context, c once.Claim) (once.Grant, error) {
 			r, err := m.Record(ctx, c.Identity)
 			if err == nil && r.State == once.Completed && r.Fingerprint == c.Fingerprint {
-				return once.Grant{}, &once.ReplayError{Outcome: r.Outcome, CompletedAt: r.FinishedAt}
+				return once.Grant{}, &once.ReplayError{Outcome: r.Outcome}
 			}
 			return m.Store.Claim(ctx, c)
 		}

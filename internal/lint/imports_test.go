@@ -100,6 +100,11 @@ var rules = []rule{
 	{pattern: "examples/...", own: anything, libs: anything},
 	{pattern: "internal/torture/...", own: anything, libs: anything},
 	{
+		pattern: "internal/linear",
+		own:     []string{"."},
+		libs:    []string{"github.com/anishathalye/porcupine"},
+	},
+	{
 		pattern: "internal/testserver/...",
 		own:     []string{"internal/child"},
 		libs:    []string{"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf"},
@@ -130,6 +135,7 @@ var forbidden = []struct {
 	{"internal/testserver", "it is for tests", []string{"internal/torture/..."}},
 	{"internal/api/apitest", "it is for tests", []string{"internal/torture/..."}},
 	{"oncetest", "it is for tests", nil},
+	{"internal/linear", "it is for tests", nil},
 	{"queue/queuetest", "it is for tests", nil},
 }
 
