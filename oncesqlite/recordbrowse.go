@@ -98,15 +98,18 @@ func recordPage(c *conn, f once.RecordFilter, before, now int64) (page once.Reco
 
 // shown returns what a page tells of a record, and whether it belongs there.
 func (row *record) shown(f *once.RecordFilter, now int64) (once.Record, bool) {
-	if row.expired(now) && !row.corrupt {
+	state := row.stateAt(now).name()
+	if row.corrupt {
+		state = ""
+	} else if row.expired(now) {
+		return once.Record{}, false
+	}
+	if f.State != "" && f.State != state {
 		return once.Record{}, false
 	}
 	out := row.public(now)
-	if row.corrupt {
-		out.State = ""
-	}
-	return out, (f.State == "" || f.State == out.State) &&
-		(len(f.Scope) == 0 || slices.Equal(f.Scope, out.Note.Scope))
+	out.State = state
+	return out, len(f.Scope) == 0 || slices.Equal(f.Scope, out.Note.Scope)
 }
 
 const listRecords = "SELECT " + recordColumns + " FROM records WHERE seq < ?2"

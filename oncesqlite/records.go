@@ -58,7 +58,13 @@ func (r *Records) do(ctx context.Context, rows int, run func(*txn) error) error 
 	if err := ctx.Err(); err != nil {
 		return unavailable(err)
 	}
-	if err := r.s.do(ctx, &op{alone: true, leave: true, rows: rows, run: run}); err != nil {
+	o := &op{alone: true, leave: true, rows: rows, run: func(t *txn) error {
+		if err := ctx.Err(); err != nil {
+			return err // nobody would know of it
+		}
+		return run(t)
+	}}
+	if err := r.s.do(ctx, o); err != nil {
 		return unavailable(err)
 	}
 	return nil
