@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -112,7 +113,7 @@ func (b *Bench) numbers(p *load.Plan) int64 {
 func (b *Bench) plan(s *serving.Server, conns int) load.Plan {
 	p := load.Plan{
 		Addr: s.Addr, Path: "/in/rcs", Conns: conns, Warm: b.Warm, Measure: b.Phase,
-		Events: load.RobotEvents(), Wave: 1024, Want: `{"code":"0"`,
+		Events: load.RobotEvents(), Wave: 1024, Want: `{"code":"0"`, Status: http.StatusOK,
 	}
 	p.First = b.numbers(&p)
 	return p

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -152,6 +153,7 @@ func (b *Bench) knows(ctx context.Context, s *serving.Server) error {
 	const count = 1000
 	p := fill.Plan()
 	p.Addr, p.Path, p.Conns, p.Want, p.Count = s.Addr, "/in/rcs", 8, `{"code":"0"`, count
+	p.Status = http.StatusOK
 	p.First = p.Align(b.Remembered / 2)
 	if _, err := b.Load(ctx, p); err != nil {
 		return err

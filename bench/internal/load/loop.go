@@ -166,7 +166,10 @@ func (r *run) reply(c *conn, now time.Time) {
 		return
 	}
 	r.result.Answered++
-	if err := checkReply(got, r.want, c.id); err != nil {
+	if got.replay {
+		r.result.Replayed++
+	}
+	if err := checkReply(got, r.plan.Status, r.want, c.id); err != nil {
 		r.fail(c, err)
 		return
 	}

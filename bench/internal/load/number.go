@@ -36,10 +36,11 @@ func (p *Plan) Align(n int64) int64 {
 	return (n + round - 1) / round * round
 }
 
-// template is an encoded request of one event; req and task are where its numbers stand.
+// template is an encoded request of one event; req, task and key are where its numbers stand. key is
+// 0 where there is none.
 type template struct {
-	text      []byte
-	req, task int
+	text           []byte
+	req, task, key int
 }
 
 // templates encodes one request an event.
@@ -50,11 +51,21 @@ func (p *Plan) templates() []template {
 		one.Events = p.Events[i : i+1]
 		body := one.Body(0)
 		text := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\n"+
-			"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n",
-			p.Path, p.Addr, len(body))
+			"Content-Type: application/json\r\nContent-Length: %d\r\n", p.Path, p.Addr, len(body))
+		if p.Header != "" {
+			text = append(append(text, p.Header...), "\r\n"...)
+		}
+		key := 0
+		if p.Keyed {
+			req, _, _ := one.Callback(0)
+			from := len(text)
+			text = fmt.Appendf(text, "Idempotency-Key: %q\r\n", req)
+			key = from + find(text[from:], "REQ-")
+		}
+		text = append(text, "\r\n"...)
 		begin := len(text)
 		text = append(text, body...)
-		out[i] = template{text, begin + find(body, "REQ-"), begin + find(body, "TASK-")}
+		out[i] = template{text, begin + find(body, "REQ-"), begin + find(body, "TASK-"), key}
 	}
 	return out
 }
@@ -76,6 +87,9 @@ func (p *Plan) encode(all []template, buf []byte, n int64) (text, id []byte) {
 	text = append(buf[:0], t.text...)
 	putNumber(text[t.req:t.req+digits], n)
 	putNumber(text[t.task:t.task+digits], task)
+	if t.key > 0 {
+		putNumber(text[t.key:t.key+digits], n)
+	}
 	return text, text[t.req-len("REQ-") : t.req+digits]
 }
 

@@ -36,3 +36,20 @@ func TestARequestIsEncodedAsItsBodySays(t *testing.T) {
 		t.Errorf("the body is %q", got)
 	}
 }
+
+func TestAKeyedRequestBearsItsNumberAsKey(t *testing.T) {
+	p := Plan{Addr: "127.0.0.1:80", Path: "/orders", Events: []string{"finish"}, Wave: 1,
+		Keyed: true, Header: "X-Account: 17"}
+	text, id := p.encode(p.templates(), nil, 4711)
+	want := "POST /orders HTTP/1.1\r\nHost: 127.0.0.1:80\r\nContent-Type: application/json\r\n" +
+		"Content-Length: 93\r\nX-Account: 17\r\n" +
+		"Idempotency-Key: \"REQ-000000000004711\"\r\n\r\n" +
+		`{"reqCode":"REQ-000000000004711","taskCode":"TASK-000000000004711",` +
+		`"callbackMethod":"finish"}`
+	if string(text) != want {
+		t.Errorf("encoded\n%q\nwant\n%q", text, want)
+	}
+	if string(id) != "REQ-000000000004711" {
+		t.Errorf("it is known by %q", id)
+	}
+}

@@ -3,6 +3,7 @@ package load
 import (
 	"errors"
 	"flag"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -37,6 +38,12 @@ type Plan struct {
 	Wave int64
 	// Want is what the body of each reply begins with.
 	Want string
+	// Status is that of each reply.
+	Status int
+	// Keyed sends an Idempotency-Key with each request: its reqCode.
+	Keyed bool
+	// Header is a line that each request bears besides, such as "X-Account: 17"; empty: none.
+	Header string
 }
 
 // RobotEvents are the events of the robot example in their order.
@@ -69,6 +76,9 @@ func NewFlags(p *Plan) *flag.FlagSet {
 	})
 	f.Int64Var(&p.Wave, "wave", 1024, "tasks on their way at the same moment")
 	f.StringVar(&p.Want, "want", `{"code":"0"`, "what the body of each reply begins with")
+	f.IntVar(&p.Status, "status", http.StatusOK, "status of each reply")
+	f.BoolVar(&p.Keyed, "keyed", false, "send an Idempotency-Key with each request: its reqCode")
+	f.StringVar(&p.Header, "header", "", "a line that each request bears besides, NAME: VALUE")
 	return f
 }
 
@@ -80,7 +90,8 @@ func (p *Plan) Args() []string {
 		"-measure", p.Measure.String(), "-count", strconv.FormatInt(p.Count, 10),
 		"-first", strconv.FormatInt(p.First, 10), "-distinct", strconv.FormatInt(p.Distinct, 10),
 		"-events", strings.Join(p.Events, ","), "-wave", strconv.FormatInt(p.Wave, 10),
-		"-want", p.Want,
+		"-want", p.Want, "-status", strconv.Itoa(p.Status), "-keyed=" + strconv.FormatBool(p.Keyed),
+		"-header", p.Header,
 	}
 }
 
@@ -99,6 +110,10 @@ func (p *Plan) check() (netip.AddrPort, error) {
 		return addr, errors.New("neither measure nor count is given")
 	case p.Wave < 1 || len(p.Events) == 0 || p.First < 0 || p.Distinct < 0 || p.Count < 0:
 		return addr, errors.New("wave, events, first, distinct or count is out of range")
+	case p.Status < 200 || p.Status > 599:
+		return addr, errors.New("status is out of range")
+	case p.Header != "" && !strings.Contains(p.Header, ": "), strings.ContainsAny(p.Header, "\r\n"):
+		return addr, errors.New("header is no line such as NAME: VALUE")
 	}
 	return addr, nil
 }
@@ -110,6 +125,8 @@ type Result struct {
 	Rate     float64
 	// Sent and Answered count all requests, those of the warm-up too.
 	Sent, Answered int64
+	// Replayed counts the replies among them that bear Idempotent-Replayed: true.
+	Replayed int64
 	// Unsent counts the requests of an open loop that were due and found no free connection to
 	// the end.
 	Unsent int64

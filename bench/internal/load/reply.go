@@ -16,6 +16,7 @@ var (
 	http11     = []byte("HTTP/1.1 ")
 	nameLength = []byte("Content-Length:")
 	nameCoding = []byte("Transfer-Encoding:")
+	replayed   = []byte("Idempotent-Replayed: true")
 )
 
 // reply is the first reply in a buffer. Its body refers to the buffer.
@@ -23,6 +24,7 @@ type reply struct {
 	size   int // of the whole reply; 0: it is not complete yet
 	status int
 	body   []byte
+	replay bool // it says that it is one
 }
 
 // parseReply reads the first reply of a buffer. It knows what the servers of a benchmark send:
@@ -43,13 +45,14 @@ func parseReply(b []byte) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("status line %.40q: %w", line, err)
 	}
-	length := -1
+	length, replay := -1, false
 	for len(rest) > 0 {
 		line, rest, _ = bytes.Cut(rest, endOfLine)
 		if hasName(line, nameCoding) {
 			return reply{}, errors.New("the reply is chunked")
 		}
 		if !hasName(line, nameLength) {
+			replay = replay || bytes.EqualFold(line, replayed)
 			continue
 		}
 		if length, err = strconv.Atoi(string(bytes.TrimSpace(line[len(nameLength):]))); err != nil {
@@ -63,7 +66,7 @@ func parseReply(b []byte) (reply, error) {
 	if len(b) < begin+length {
 		return reply{}, nil
 	}
-	return reply{begin + length, status, b[begin : begin+length]}, nil
+	return reply{begin + length, status, b[begin : begin+length], replay}, nil
 }
 
 func hasName(line, name []byte) bool {
@@ -71,10 +74,10 @@ func hasName(line, name []byte) bool {
 }
 
 // checkReply reports what is wrong with a reply to the request that id names.
-func checkReply(r reply, want, id []byte) error {
+func checkReply(r reply, status int, want, id []byte) error {
 	switch {
-	case r.status != 200:
-		return fmt.Errorf("status %d, want 200: %.200q", r.status, r.body)
+	case r.status != status:
+		return fmt.Errorf("status %d, want %d: %.200q", r.status, status, r.body)
 	case !bytes.HasPrefix(r.body, want):
 		return fmt.Errorf("the body begins with %.80q, want %q", r.body, want)
 	case !bytes.Contains(r.body, id):

@@ -12,17 +12,19 @@ func TestParseReplyTakesTheFirstWholeReply(t *testing.T) {
 		in   string
 		want reply
 	}{
-		"a whole one":          {whole, reply{len(whole), 200, []byte("abcd")}},
-		"with more behind it":  {whole + "HTTP", reply{len(whole), 200, []byte("abcd")}},
-		"its body is cut off":  {whole[:len(whole)-1], reply{}},
-		"its head is cut off":  {whole[:40], reply{}},
-		"nothing":              {"", reply{}},
-		"an empty body":        {"HTTP/1.1 503 \r\nContent-Length: 0\r\n\r\n", reply{36, 503, nil}},
-		"no text after status": {"HTTP/1.1 204\r\nContent-Length: 0\r\n\r\n", reply{35, 204, nil}},
+		"a whole one":         {whole, reply{len(whole), 200, []byte("abcd"), false}},
+		"with more behind it": {whole + "HTTP", reply{len(whole), 200, []byte("abcd"), false}},
+		"its body is cut off": {whole[:len(whole)-1], reply{}},
+		"its head is cut off": {whole[:40], reply{}},
+		"nothing":             {"", reply{}},
+		"a replay": {"HTTP/1.1 201 Created\r\nIdempotent-Replayed: true\r\nContent-Length: 0\r\n\r\n",
+			reply{70, 201, nil, true}},
+		"an empty body":        {"HTTP/1.1 503 \r\nContent-Length: 0\r\n\r\n", reply{36, 503, nil, false}},
+		"no text after status": {"HTTP/1.1 204\r\nContent-Length: 0\r\n\r\n", reply{35, 204, nil, false}},
 	} {
 		got, err := parseReply([]byte(c.in))
 		if err != nil || got.size != c.want.size || got.status != c.want.status ||
-			string(got.body) != string(c.want.body) {
+			string(got.body) != string(c.want.body) || got.replay != c.want.replay {
 			t.Errorf("%s: %+v, error %v, want %+v", name, got, err, c.want)
 		}
 	}
@@ -51,12 +53,12 @@ func TestCheckReplyFindsWrongAnswers(t *testing.T) {
 		reply reply
 		bad   bool
 	}{
-		"right":         {reply{0, 200, []byte(`{"code":"0","reqCode":"REQ-7"}`)}, false},
-		"status":        {reply{0, 503, []byte(`{"code":"0","reqCode":"REQ-7"}`)}, true},
-		"code":          {reply{0, 200, []byte(`{"code":"1","reqCode":"REQ-7"}`)}, true},
-		"other request": {reply{0, 200, []byte(`{"code":"0","reqCode":"REQ-8"}`)}, true},
+		"right":         {reply{0, 200, []byte(`{"code":"0","reqCode":"REQ-7"}`), false}, false},
+		"status":        {reply{0, 503, []byte(`{"code":"0","reqCode":"REQ-7"}`), false}, true},
+		"code":          {reply{0, 200, []byte(`{"code":"1","reqCode":"REQ-7"}`), false}, true},
+		"other request": {reply{0, 200, []byte(`{"code":"0","reqCode":"REQ-8"}`), false}, true},
 	} {
-		if err := checkReply(c.reply, want, id); (err != nil) != c.bad {
+		if err := checkReply(c.reply, 200, want, id); (err != nil) != c.bad {
 			t.Errorf("%s: error %v, want one: %v", name, err, c.bad)
 		}
 	}

@@ -53,7 +53,7 @@ func serve(t *testing.T, e *echo) Plan {
 	s := httptest.NewServer(e)
 	t.Cleanup(s.Close)
 	return Plan{Addr: strings.TrimPrefix(s.URL, "http://"), Path: "/in/rcs", Conns: 4,
-		Events: RobotEvents(), Wave: 8, Want: `{"code":"0"`}
+		Events: RobotEvents(), Wave: 8, Want: `{"code":"0"`, Status: 200}
 }
 
 func TestAClosedLoopSendsEachNumberOnce(t *testing.T) {
@@ -118,13 +118,17 @@ func TestAWrongReplyIsAnError(t *testing.T) {
 }
 
 func TestAPlanThatCannotBeCarriedOutIsRefused(t *testing.T) {
-	good := Plan{Addr: "127.0.0.1:1", Path: "/", Conns: 1, Count: 1, Events: []string{"a"}, Wave: 1}
+	good := Plan{Addr: "127.0.0.1:1", Path: "/", Conns: 1, Count: 1, Events: []string{"a"}, Wave: 1,
+		Status: 200}
 	for name, change := range map[string]func(*Plan){
 		"no address":     func(p *Plan) { p.Addr = "here" },
 		"IPv6":           func(p *Plan) { p.Addr = "[::1]:80" },
 		"no connection":  func(p *Plan) { p.Conns = 0 },
 		"no end":         func(p *Plan) { p.Count = 0 },
 		"no event":       func(p *Plan) { p.Events = nil },
+		"no status":      func(p *Plan) { p.Status = 0 },
+		"two headers":    func(p *Plan) { p.Header = "A: b\r\nC: d" },
+		"no header":      func(p *Plan) { p.Header = "A" },
 		"nobody listens": func(*Plan) {},
 	} {
 		p := good

@@ -66,7 +66,7 @@ func TestTheNaivePeerStoresEachCallbackOnce(t *testing.T) {
 }
 
 func TestTheSinkTellsRepeatsApart(t *testing.T) {
-	b, err := Open(t.Context(), "sink", "")
+	b, err := Open(t.Context(), "sink", "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestTheSinkTellsRepeatsApart(t *testing.T) {
 }
 
 func TestAnUnknownServerIsRefused(t *testing.T) {
-	if _, err := Open(t.Context(), "other", ""); err == nil {
+	if _, err := Open(t.Context(), "other", "", ""); err == nil {
 		t.Error("no error")
 	}
 }

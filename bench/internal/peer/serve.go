@@ -11,7 +11,7 @@ import (
 )
 
 // Kinds are the servers that Open knows.
-func Kinds() []string { return []string{"bare", "naive", "sink"} }
+func Kinds() []string { return []string{"bare", "naive", "sink", "origin", "proxy"} }
 
 // Backend is what a server does with callbacks.
 type Backend struct {
@@ -25,8 +25,9 @@ type Backend struct {
 	Run func(context.Context) error
 }
 
-// Open makes the backend of one of the Kinds. dir is where it keeps its files.
-func Open(ctx context.Context, kind, dir string) (Backend, error) {
+// Open makes the backend of one of the Kinds. dir is where it keeps its files, to is the origin of a
+// proxy.
+func Open(ctx context.Context, kind, dir, to string) (Backend, error) {
 	switch kind {
 	case "bare":
 		return Backend{}, nil
@@ -38,6 +39,10 @@ func Open(ctx context.Context, kind, dir string) (Backend, error) {
 		return Backend{Accept: n.accept, Run: n.run}, nil
 	case "sink":
 		return Backend{Handler: &sink{seen: map[string]int{}}}, nil
+	case "origin":
+		return Backend{Handler: newOrigin()}, nil
+	case "proxy":
+		return Proxy(to)
 	}
 	return Backend{}, fmt.Errorf("no server %q; there are %v", kind, Kinds())
 }
