@@ -66,6 +66,8 @@ func Figures() []Figure {
 		{Name: "restart", About: "ready after SIGKILL", Measure: restart},
 		{Name: "parked", About: "what waits costs nothing, and is woken at once", Measure: parked},
 		{Name: "pages", About: "pages of the API over ten million rows", Measure: pages},
+		{Name: "middleware", About: "what idempotency keys add to a handler, in process",
+			Measure: middleware},
 	}
 }
 

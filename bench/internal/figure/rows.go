@@ -3,7 +3,10 @@ package figure
 import "github.com/oncekit/once/bench/internal/table"
 
 // Rows are the lines of the table.
-func Rows() []table.Row {
+func Rows() []table.Row { return append(callbackRows(), keyRows()...) }
+
+// callbackRows are the lines of callbacks, tasks and effects.
+func callbackRows() []table.Row {
 	return []table.Row{
 		{ID: "intake-256.ratio", Title: "intake, 256 connections: once / no store", AtLeast: .5,
 			Aim: .65, Digits: 2},
@@ -59,5 +62,25 @@ func Rows() []table.Row {
 		{ID: "pages.slowest", Title: "a page of the API, 10,000,000 rows, slowest filter, ms",
 			AtMost: 50, Digits: 1},
 		{ID: "pages.median", Title: "  median of all filters, ms", Digits: 1},
+	}
+}
+
+// keyRows are the lines of idempotency keys.
+func keyRows() []table.Row {
+	return []table.Row{
+		{ID: "middleware.first", Title: "middleware in memory: a first request adds / bare handler",
+			AtMost: .7, Digits: 2},
+		{ID: "middleware.first-allocs", Title: "  … allocations", AtMost: 22, Digits: 1},
+		{ID: "middleware.replay", Title: "  a replay in all / bare handler", AtMost: .5, Digits: 2},
+		{ID: "middleware.replay-allocs", Title: "  … allocations", AtMost: 16, Digits: 1},
+		{ID: "middleware.no-key", Title: "  a request without a key adds / bare handler",
+			AtMost: .03, Digits: 3},
+		{ID: "middleware.no-key-allocs", Title: "  … allocations", AtMost: 1, Digits: 1},
+		{ID: "middleware.textbook-first", Title: "  textbook middleware: a first request adds",
+			Digits: 2},
+		{ID: "middleware.textbook-replay", Title: "  textbook middleware: a replay in all",
+			Digits: 2},
+		{ID: "middleware.bare", Title: "  bare handler, µs", Digits: 2},
+		{ID: "middleware.bare-allocs", Title: "  bare handler, allocations", Digits: 1},
 	}
 }

@@ -61,6 +61,7 @@ func (t *textbook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the first request is under way", http.StatusConflict)
 	default:
 		maps.Copy(w.Header(), a.header)
+		w.Header().Set("Idempotent-Replayed", "true")
 		w.WriteHeader(a.status)
 		_, _ = w.Write(a.body) // a caller that went away is its own affair
 	}
