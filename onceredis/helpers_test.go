@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,4 +95,22 @@ func deadline(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// field is the value of a name in what INFO says.
+func field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// commands is how many scripts a server has run.
+func commands(server *testserver.RedisServer) int {
+	stat := field(server.Do("INFO", "commandstats"), "cmdstat_evalsha")
+	calls, _, _ := strings.Cut(strings.TrimPrefix(stat, "calls="), ",")
+	n, _ := strconv.Atoi(calls)
+	return n
 }

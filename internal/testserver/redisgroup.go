@@ -14,10 +14,9 @@ const groupLimit = 20 * time.Second
 // RedisReplica starts a server that follows another one, and returns when it has its data.
 func RedisReplica(t testing.TB, of *RedisServer, options ...string) *RedisServer {
 	t.Helper()
+	of.Do("CONFIG", "SET", "repl-diskless-sync-delay", "0") // by default it waits for others
 	replica := startRedis(t, nil, func(int) []string {
-		return append([]string{
-			"replicaof 127.0.0.1 " + strconv.Itoa(of.port), "repl-diskless-sync-delay 0",
-		}, options...)
+		return append([]string{"replicaof 127.0.0.1 " + strconv.Itoa(of.port)}, options...)
 	})
 	Until(t, groupLimit, "the replica follows", func() bool {
 		return strings.Contains(replica.Do("INFO", "replication"), "master_link_status:up")
@@ -38,7 +37,6 @@ type SentinelGroup struct {
 // second or two. Options are those of the master and its replica.
 func RedisSentinel(t testing.TB, options ...string) *SentinelGroup {
 	t.Helper()
-	options = append([]string{"repl-diskless-sync-delay 0"}, options...)
 	g := &SentinelGroup{Master: Redis(t, options...)}
 	g.Replica = RedisReplica(t, g.Master, options...)
 	for range 3 {
