@@ -86,6 +86,7 @@ func (e *KeyError) Unwrap() error { return e.Err }
 // ReplayError says that the work is done: there is an outcome to replay. It is what a store answers
 // to a claim, rather than a fault.
 type ReplayError struct {
+	// Outcome, whose data belongs to whoever got it.
 	Outcome Outcome
 	// CompletedAt is when the work ended, by the store's clock.
 	CompletedAt time.Time

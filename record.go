@@ -77,7 +77,7 @@ type Grant struct {
 // Note is what people are shown of a record. It is no part of the identity, and is cut to
 // [MaxNoteText] bytes a text by stores that bound it.
 type Note struct {
-	// Scope holds the parts of the scope; none for [NoScope].
+	// Scope holds the parts of the scope; none for [NoScope]. Nobody changes the list afterwards.
 	Scope []string
 	// Key is the beginning of the key, never all of it.
 	Key string
@@ -105,7 +105,7 @@ const (
 // Outcome is what came of the operation.
 type Outcome struct {
 	Kind OutcomeKind
-	// Data is in the encoding of whoever completes; stores keep it as it is. Unknown has none.
+	// Data is in the encoding of whoever completes; stores keep a copy as it is. Unknown has none.
 	Data []byte
 }
 

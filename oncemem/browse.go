@@ -25,7 +25,7 @@ func (s *Store) Record(ctx context.Context, id once.Identity) (once.Record, erro
 		return once.Record{}, once.ErrNotFound
 	}
 	out := r.public(now)
-	out.Outcome = r.outcome // its data never changes
+	out.Outcome = r.copied()
 	return out, nil
 }
 

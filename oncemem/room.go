@@ -41,17 +41,37 @@ func cutNote(n once.Note) once.Note {
 }
 
 // reserve takes room for n bytes, after removing what is past its retention if there is no room
-// otherwise. It reports whether there was room.
+// otherwise. It reports whether there was room. The shard is locked by the caller.
 func (s *Store) reserve(sh *shard, n int64, now time.Time) bool {
-	if s.used.Add(n) <= s.cfg.MaxBytes {
+	if s.take(n) {
 		return true
 	}
 	s.sweepShard(sh, now, len(sh.aging))
-	if s.used.Load() <= s.cfg.MaxBytes {
-		return true
+	for i := range s.shards {
+		if s.take(n) {
+			return true
+		}
+		// Two of us must not wait for each other's shard; one that is in use is left out.
+		if rest := &s.shards[i]; rest != sh && rest.mu.TryLock() {
+			s.sweepShard(rest, now, len(rest.aging))
+			rest.mu.Unlock()
+		}
 	}
-	s.used.Add(-n)
-	return false
+	return s.take(n)
+}
+
+// take counts n bytes as used if they fit. What doesn't fit is never counted, not even for a moment
+// in which somebody else would find no room.
+func (s *Store) take(n int64) bool {
+	for {
+		used := s.used.Load()
+		if used+n > s.cfg.MaxBytes {
+			return n == 0
+		}
+		if s.used.CompareAndSwap(used, used+n) {
+			return true
+		}
+	}
 }
 
 // expired reports whether a record is past its retention, which counts from the later of the last

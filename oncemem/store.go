@@ -1,6 +1,7 @@
 package oncemem
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -149,7 +150,7 @@ func (s *Store) Claim(ctx context.Context, c once.Claim) (once.Grant, error) {
 func (r *record) refuse(c *once.Claim, now time.Time) error {
 	switch r.state {
 	case completed:
-		return &once.ReplayError{Outcome: r.outcome, CompletedAt: r.finished}
+		return &once.ReplayError{Outcome: r.copied(), CompletedAt: r.finished}
 	case released:
 		return nil
 	case inFlight:
@@ -229,6 +230,11 @@ func (s *Store) Complete(ctx context.Context, g once.Grant, o once.Outcome) erro
 	r.complete(o, now)
 	sh.enterAging(r)
 	return nil
+}
+
+// copied returns the outcome with data that the reader may change.
+func (r *record) copied() once.Outcome {
+	return once.Outcome{Kind: r.outcome.Kind, Data: bytes.Clone(r.outcome.Data)}
 }
 
 func (r *record) complete(o once.Outcome, now time.Time) {
