@@ -250,10 +250,10 @@ func (m *guarded) multipart(r *http.Request, b *body, gzipped bool) (byte, diges
 	}
 	parts := multipart.NewReader(src, params["boundary"])
 	h := sha256.New()
-	for {
+	for n := 0; ; n++ {
 		part, err := parts.NextRawPart()
-		if errors.Is(err, io.EOF) {
-			return codeMultipart, digest(h.Sum(nil)), nil
+		if errors.Is(err, io.EOF) { // all before the first part is skipped: without one, everything
+			return code(codeMultipart, n > 0), digest(h.Sum(nil)), nil
 		}
 		if err != nil {
 			return unreadable(err)

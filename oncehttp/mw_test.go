@@ -340,3 +340,8 @@ func serve(t *testing.T, a *api, h http.Handler) {
 	t.Cleanup(srv.Close)
 	a.url, a.client = srv.URL, newClient(t)
 }
+
+// soon lets a guard give up soon on a store that is away.
+func soon(c *oncehttp.Config) {
+	c.Guard.StoreTimeout, c.Guard.CompleteTimeout = 80*time.Millisecond, 250*time.Millisecond
+}
