@@ -47,14 +47,14 @@ func isClean(p string) bool {
 func unreserved(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
-		if s[i] != '%' || i+2 >= len(s) {
+		if s[i] != '%' {
 			b.WriteByte(s[i])
 			continue
 		}
-		c, err := url.PathUnescape(s[i : i+3])
+		c, err := url.PathUnescape(s[i:min(i+3, len(s))])
 		switch {
-		case err != nil:
-			b.WriteByte(s[i])
+		case err != nil: // net/http refuses it before
+			b.WriteString("%25")
 			continue
 		case isUnreserved(c[0]):
 			b.WriteByte(c[0])

@@ -1,0 +1,152 @@
+package oncehttp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// exchange is what is known of a request that is being handed on.
+type exchange struct {
+	// connected: a connection was there, so that something may have been sent.
+	connected atomic.Bool
+	// requestBroke: the client's body could not be read to its end.
+	requestBroke atomic.Pointer[error]
+	// answerBroke: the service's answer ended before its end. Read by who copies it.
+	answerBroke error
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// roundTripper notes whether a request got a connection.
+type roundTripper struct{ base http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	x := exchangeOf(r.Context())
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		x.connected.Store(true)
+	}}
+	return t.base.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+}
+
+// watchAnswer notes where the service's answer ends too early.
+func watchAnswer(res *http.Response) error {
+	if res.StatusCode != http.StatusSwitchingProtocols {
+		res.Body = &answerBody{ReadCloser: res.Body, x: exchangeOf(res.Request.Context())}
+	}
+	return nil
+}
+
+type answerBody struct {
+	io.ReadCloser
+	x *exchange
+}
+
+// Read implements io.Reader.
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		b.x.answerBroke = err
+	}
+	return n, err
+}
+
+// failed answers for a service that didn't.
+func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
+	x := exchangeOf(r.Context())
+	broke := x.requestBroke.Load()
+	var timeout net.Error
+	log := func(what string) {
+		p.cfg.Logger.LogAttrs(r.Context(), slog.LevelWarn, what, slog.String("method", r.Method),
+			slog.String("upstream", p.cfg.Upstream.Host), slog.String("error", err.Error()))
+	}
+	switch {
+	case broke != nil && errors.Is(*broke, os.ErrDeadlineExceeded):
+		p.problem(w, http.StatusRequestTimeout, "body-timeout", "The body did not come in time",
+			"no further piece of the body came in time")
+	case broke != nil:
+		p.problem(w, http.StatusBadRequest, "body-broken", "The body broke off",
+			"the body could not be read to its end")
+	case !x.connected.Load():
+		log("the upstream can't be reached")
+		w.Header().Set("Retry-After", "1")
+		p.problem(w, http.StatusServiceUnavailable, "upstream-unreachable",
+			"The service can't be reached", "nothing was sent; the request can be sent again")
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		log("no answer of the upstream in time")
+		p.problem(w, http.StatusGatewayTimeout, "upstream-timeout",
+			"The service did not answer in time", "the request may have had its effect")
+	default:
+		log("no answer of the upstream")
+		p.problem(w, http.StatusBadGateway, "upstream-lost",
+			"The service's answer did not come", "the request may have had its effect")
+	}
+}
+
+// setBodyDeadline gives each piece of the body a deadline of its own, and none to what follows: a
+// server's read deadline would end the request while its answer is still on the way.
+func setBodyDeadline(w http.ResponseWriter, r *http.Request, x *exchange, limit time.Duration) {
+	c := http.NewResponseController(w)
+	if r.Body == nil || r.Body == http.NoBody {
+		_ = c.SetReadDeadline(time.Time{}) // where there is none to set, none runs
+		return
+	}
+	r.Body = &requestBody{ReadCloser: r.Body, c: c, x: x, limit: limit}
+}
+
+type requestBody struct {
+	io.ReadCloser
+	c     *http.ResponseController
+	x     *exchange
+	limit time.Duration
+	set   time.Time // when the deadline was set last
+}
+
+// Read implements io.Reader.
+func (b *requestBody) Read(p []byte) (int, error) {
+	if now := time.Now(); now.Sub(b.set) > b.limit/8 { // not for each piece
+		_ = b.c.SetReadDeadline(now.Add(b.limit))
+		b.set = now
+	}
+	n, err := b.ReadCloser.Read(p)
+	switch {
+	case err == io.EOF:
+		_ = b.c.SetReadDeadline(time.Time{})
+	case err != nil:
+		b.x.requestBroke.Store(&err)
+	}
+	return n, err
+}
+
+// copySize is the size of the pieces in which bodies are copied.
+const copySize = 32 << 10
+
+// buffers are kept between copies.
+type buffers struct{ pool sync.Pool }
+
+func newBuffers() *buffers {
+	return &buffers{sync.Pool{New: func() any {
+		b := make([]byte, copySize)
+		return &b
+	}}}
+}
+
+// Get implements httputil.BufferPool.
+func (b *buffers) Get() []byte { return *b.pool.Get().(*[]byte) }
+
+// Put implements httputil.BufferPool.
+func (b *buffers) Put(p []byte) { b.pool.Put(&p) }
