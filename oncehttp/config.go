@@ -76,11 +76,14 @@ type Config struct {
 	// EndWithClient ends the work when its client leaves. Default false: it goes on, and its answer
 	// is kept for the repeat.
 	EndWithClient bool
+	// FailOpen works a request although the store did not answer, without its key: the answer bears
+	// [HeaderGuarded], and a repeat may be worked again. Not with once.Hold. Default false: 503.
+	FailOpen bool
 	// Seal encrypts what is kept of answers. What was kept without it, or under a key that it hasn't,
 	// can't be replayed any more, nor is the work run again (500). Default: nothing is encrypted.
 	Seal *Sealer
 	// Observe is told once of each request of a guarded method: [FirstAnswer], [Replayed],
-	// [Unguarded], [NotAuthorized], or the name of the [Problem] that it got. Default: nobody.
+	// [Unguarded], [NotAuthorized], [FailedOpen], or the name of the [Problem] that it got. Default: nobody.
 	Observe func(r *http.Request, what string)
 	// Docs is the URL of a page about this API's keys: the link of a problem. Default: none.
 	Docs string
@@ -181,6 +184,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Scope == nil {
 		return c, errors.New("no Scope is given: say to whom a key belongs, or set NoScope if all " +
 			"callers share their keys")
+	}
+	if c.FailOpen && c.Guard.OnUnknown == once.Hold {
+		return c, errors.New("FailOpen would work again what once.Hold keeps for a person")
 	}
 	if c.Key == "" {
 		c.Key = KeyOptional

@@ -189,6 +189,10 @@ func (m *guarded) claim(
 	}
 	replay, ok := errors.AsType[*once.ReplayError](err)
 	if !ok {
+		if m.cfg.FailOpen && errors.Is(err, once.ErrUnavailable) && r.Context().Err() == nil {
+			m.workUnguarded(w, r, b, err)
+			return
+		}
 		fault := errors.Is(err, once.ErrUnavailable) || errors.Is(err, once.ErrCorrupt)
 		if fault && r.Context().Err() == nil {
 			m.cfg.Logger.Error("a request could not be claimed", "error", err)
@@ -330,6 +334,9 @@ func (m *guarded) giveUp(w http.ResponseWriter, work *once.Work) {
 func (m *guarded) settle(rec *recorder, work *once.Work) {
 	short := rec.end()
 	verdict := m.cfg.Keep(rec.status)
+	if rec.forced != nil {
+		verdict = *rec.forced
+	}
 	if verdict != Keep && rec.hijacked {
 		verdict = Keep // the other protocol had its effect
 	}

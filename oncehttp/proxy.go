@@ -148,14 +148,17 @@ func (p *Proxy) Close() error {
 // ServeHTTP hands a request on.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodConnect || r.URL.Path == "" || r.URL.Path[0] != '/' {
-		p.problem(w, http.StatusBadRequest, "not-proxied", "The request can't be handed on",
-			"only requests for a path are handed on")
+		p.refuse(w, ProblemNotProxied, http.StatusBadRequest, "The request can't be handed on",
+			"Only requests for a path are handed on.")
 		return
 	}
 	x := &exchange{}
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	if p.cfg.BodyTimeout > 0 {
 		setBodyDeadline(w, r, x, p.cfg.BodyTimeout)
+	}
+	if rec := recorderOf(w); rec != nil {
+		w = &unflushed{w}
 	}
 	p.proxy.ServeHTTP(w, r)
 	if x.answerBroke != nil { // ReverseProxy panics by itself only under a server of net/http

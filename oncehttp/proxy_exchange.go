@@ -76,25 +76,39 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	switch {
 	case broke != nil && errors.Is(*broke, os.ErrDeadlineExceeded):
-		p.problem(w, http.StatusRequestTimeout, "body-timeout", "The body did not come in time",
-			"no further piece of the body came in time")
+		settleAs(w, Ambiguous)
+		p.refuse(w, ProblemBodyTimeout, http.StatusRequestTimeout, "The body did not come in time",
+			"No further piece of the body came in time.")
 	case broke != nil:
-		p.problem(w, http.StatusBadRequest, "body-broken", "The body broke off",
-			"the body could not be read to its end")
+		settleAs(w, Ambiguous)
+		p.refuse(w, ProblemBodyBroken, http.StatusBadRequest, "The body can't be read",
+			"It ended early.")
 	case !x.connected.Load():
 		log("the upstream can't be reached")
+		settleAs(w, Free)
 		w.Header().Set("Retry-After", "1")
-		p.problem(w, http.StatusServiceUnavailable, "upstream-unreachable",
-			"The service can't be reached", "nothing was sent; the request can be sent again")
+		p.refuse(w, ProblemUnreachable, http.StatusServiceUnavailable,
+			"The service can't be reached", "Nothing was sent to it. Send the request again later.")
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		log("no answer of the upstream in time")
-		p.problem(w, http.StatusGatewayTimeout, "upstream-timeout",
-			"The service did not answer in time", "the request may have had its effect")
+		settleAs(w, Ambiguous)
+		p.refuse(w, ProblemUpstreamTimeout, http.StatusGatewayTimeout,
+			"The service did not answer in time", mayHaveHappened)
 	default:
 		log("no answer of the upstream")
-		p.problem(w, http.StatusBadGateway, "upstream-lost",
-			"The service's answer did not come", "the request may have had its effect")
+		settleAs(w, Ambiguous)
+		p.refuse(w, ProblemUpstreamLost, http.StatusBadGateway,
+			"The service's answer did not come", mayHaveHappened)
 	}
+}
+
+const mayHaveHappened = "The request was sent, and may have had its effect."
+
+// refuse answers for the service.
+func (p *Proxy) refuse(w http.ResponseWriter, name string, status int, title, detail string) {
+	told := problem(name, status, title)
+	told.Detail = detail
+	told.write(w, p.cfg.Docs)
 }
 
 // setBodyDeadline gives each piece of the body a deadline of its own, and none to what follows: a
@@ -135,18 +149,18 @@ func (b *requestBody) Read(p []byte) (int, error) {
 // copySize is the size of the pieces in which bodies are copied.
 const copySize = 32 << 10
 
-// buffers are kept between copies.
-type buffers struct{ pool sync.Pool }
+// copyBuffers are kept between copies.
+type copyBuffers struct{ pool sync.Pool }
 
-func newBuffers() *buffers {
-	return &buffers{sync.Pool{New: func() any {
+func newBuffers() *copyBuffers {
+	return &copyBuffers{sync.Pool{New: func() any {
 		b := make([]byte, copySize)
 		return &b
 	}}}
 }
 
 // Get implements httputil.BufferPool.
-func (b *buffers) Get() []byte { return *b.pool.Get().(*[]byte) }
+func (b *copyBuffers) Get() []byte { return *b.pool.Get().(*[]byte) }
 
 // Put implements httputil.BufferPool.
-func (b *buffers) Put(p []byte) { b.pool.Put(&p) }
+func (b *copyBuffers) Put(p []byte) { b.pool.Put(&p) }

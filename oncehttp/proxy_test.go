@@ -50,6 +50,13 @@ func originOf(t *testing.T, h http.HandlerFunc) string {
 	return s.URL
 }
 
+// own is a transport whose connections end with the test.
+func own(t *testing.T) *http.Transport {
+	tr := &http.Transport{}
+	t.Cleanup(tr.CloseIdleConnections)
+	return tr
+}
+
 func send(t *testing.T, method, target string, body io.Reader, header ...string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, target, body)
@@ -59,7 +66,7 @@ func send(t *testing.T, method, target string, body io.Reader, header ...string)
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
-	res, err := http.DefaultTransport.RoundTrip(r)
+	res, err := own(t).RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,6 +243,7 @@ func TestAServiceThatCantBeReachedIsToldFromOneThatDidNotAnswer(t *testing.T) {
 	gone.Close()
 	hang := make(chan struct{})
 	slow := originOf(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
 		select {
 		case <-hang:
 		case <-r.Context().Done():
@@ -281,6 +289,7 @@ func TestAnAnswerThatBreaksOffIsNotTakenForWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = p.Close() })
 	defer func() {
 		if got := recover(); got != http.ErrAbortHandler { //nolint:errorlint // it is that value
 			t.Errorf("panic %v, want http.ErrAbortHandler", got)
@@ -347,7 +356,7 @@ func TestInterimAnswersAndTrailersGoThrough(t *testing.T) {
 		}
 		return nil
 	}}
-	res, err := http.DefaultTransport.RoundTrip(r.WithContext(
+	res, err := own(t).RoundTrip(r.WithContext(
 		httptrace.WithClientTrace(t.Context(), trace)))
 	if err != nil {
 		t.Fatal(err)
@@ -457,6 +466,7 @@ func TestABodyThatStallsIsGivenUp_AndALongAnswerIsNot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = p.Close() })
 	s := httptest.NewUnstartedServer(p)
 	s.Config.ReadTimeout = limit
 	s.Start()
@@ -498,12 +508,16 @@ func TestAProxyWithoutAnUpstreamIsRefused(t *testing.T) {
 
 func TestTheWorkEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	origin := originOf(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	origin := originOf(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then a server sees that its client has left
+		<-r.Context().Done()
+	})
 	u, _ := url.Parse(origin)
 	p, err := oncehttp.NewProxy(oncehttp.ProxyConfig{Upstream: u})
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = p.Close() })
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("lease"))
 	defer cancel()
 	w := httptest.NewRecorder()

@@ -29,6 +29,7 @@ type recorder struct {
 	failed   bool // the client is gone
 	status   int  // 0: not told yet
 	declared int64
+	forced   *Verdict // set where the answer isn't the handler's own; nil: the policy counts
 	written  int64
 	// head is the header as it was when the status was told; what the handler does to it later has no
 	// effect, but for trailers.
@@ -327,6 +328,13 @@ func (r *recorder) unchanged(h http.Header) bool {
 		}
 	}
 	return true
+}
+
+// settleAs says what follows from this answer, in the place of the policy for its status.
+func (r *recorder) settleAs(v Verdict) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forced = &v
 }
 
 // silent reports whether the handler has told no status yet.
