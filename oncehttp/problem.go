@@ -13,27 +13,27 @@ import (
 
 // The names of the problems: the last part of their type. They are stable.
 const (
-	ProblemKeyMissing      = "key-missing"       // 400
-	ProblemKeyInvalid      = "key-invalid"       // 400
-	ProblemScopeMissing    = "scope-missing"     // 401
-	ProblemScopeFailed     = "scope-unavailable" // 503: nobody could say whose key it is
-	ProblemBodyTooLarge    = "body-too-large"    // 413
-	ProblemBodyBroken      = "body-broken"       // 400: it ended early, or can't be decoded
-	ProblemMismatch        = "mismatch"          // 422
-	ProblemInFlight        = "in-flight"         // 409 with Retry-After
-	ProblemHeld            = "held"              // 409: a person has to decide
-	ProblemNotKept         = "not-kept"          // the status of the first answer
-	ProblemStoreDown       = "store-unavailable" // 503
-	ProblemRecordCorrupt   = "record-corrupt"    // 500
-	ProblemNotFinished     = "not-finished"      // 504: its handler was told to stop
-	ProblemNotProcessed    = "not-processed"     // 503: the body could not be kept meanwhile
+	ProblemKeyMissing    = "key-missing"       // 400
+	ProblemKeyInvalid    = "key-invalid"       // 400
+	ProblemScopeMissing  = "scope-missing"     // 401
+	ProblemScopeFailed   = "scope-unavailable" // 503: nobody could say whose key it is
+	ProblemBodyTooLarge  = "body-too-large"    // 413
+	ProblemBodyBroken    = "body-broken"       // 400: it ended early, or can't be decoded
+	ProblemMismatch      = "mismatch"          // 422
+	ProblemInFlight      = "in-flight"         // 409 with Retry-After
+	ProblemHeld          = "held"              // 409: a person has to decide
+	ProblemNotKept       = "not-kept"          // the status of the first answer
+	ProblemStoreDown     = "store-unavailable" // 503
+	ProblemRecordCorrupt = "record-corrupt"    // 500
+	ProblemNotFinished   = "not-finished"      // 504: its handler was told to stop
+	ProblemNotProcessed  = "not-processed"     // 503: the body could not be kept meanwhile
 	// Of [Proxy]:
 	ProblemNotProxied      = "not-proxied"          // 400: it names no path
 	ProblemBodyTimeout     = "body-timeout"         // 408
 	ProblemUnreachable     = "upstream-unreachable" // 503: nothing was sent
 	ProblemUpstreamLost    = "upstream-lost"        // 502: no answer came
 	ProblemUpstreamTimeout = "upstream-timeout"     // 504: no answer came in time
-	problemTypePrefix      = "urn:once:problem:" // of all of them
+	problemTypePrefix      = "urn:once:problem:"    // of all of them
 	contentTypeProblemJSON = "application/problem+json"
 )
 

@@ -89,7 +89,7 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "1")
 		p.refuse(w, ProblemUnreachable, http.StatusServiceUnavailable,
 			"The service can't be reached", "Nothing was sent to it. Send the request again later.")
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+	case r.Context().Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
 		log("no answer of the upstream in time")
 		settleAs(w, Ambiguous)
 		p.refuse(w, ProblemUpstreamTimeout, http.StatusGatewayTimeout,

@@ -117,7 +117,9 @@ func typeOf(v VarSet) *cel.Type {
 		return cel.MapType(cel.StringType, cel.StringType)
 	case Source, Error:
 		return cel.StringType
-	case Task, Resource, Effect:
+	case Auth:
+		return cel.MapType(cel.StringType, cel.MapType(cel.StringType, cel.StringType))
+	case Task, Resource, Effect, JWT:
 		return cel.MapType(cel.StringType, cel.DynType)
 	}
 	return cel.DynType

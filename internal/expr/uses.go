@@ -117,10 +117,22 @@ func (c *collector) visitLoop(loop ast.ComprehensionExpr) {
 // check refuses what could never be there: header names are written in lower case.
 func (u uses) check(a *ast.AST, text string, pos Position) error {
 	for _, c := range u.chains {
-		if c.local || c.root != "header" || len(c.steps) == 0 {
+		steps := c.steps
+		if c.root == "auth" && len(steps) > 0 {
+			if steps[0].name != "header" {
+				return &CompileError{
+					Offset: int(pos) + utf8.RuneCountInString(text[:max(strings.Index(text, "auth"), 0)]),
+					Msg:    "auth has header alone: auth.header['x-account']",
+				}
+			}
+			steps = steps[1:]
+		} else if c.root != "header" {
 			continue
 		}
-		name := c.steps[0].name
+		if c.local || len(steps) == 0 {
+			continue
+		}
+		name := steps[0].name
 		if name == strings.ToLower(name) {
 			continue
 		}

@@ -22,6 +22,8 @@ const (
 	Resource                    // kind, name and fence of a resource
 	Effect                      // id and name of an effect
 	Error                       // the reason for people why a message is refused
+	Auth                        // what the service that was asked for a caller said: its header
+	JWT                         // the verified claims of the caller's token
 )
 
 // variable is one row of the table of all variables.
@@ -35,6 +37,7 @@ func variables() []variable {
 	return []variable{
 		{Body, "body"}, {Item, "item"}, {Header, "header"}, {Query, "query"}, {Source, "source"},
 		{Task, "task"}, {Resource, "resource"}, {Effect, "effect"}, {Error, "error"},
+		{Auth, "auth"}, {JWT, "jwt"},
 	}
 }
 
@@ -71,6 +74,9 @@ type Vars struct {
 	Resource map[string]any
 	Effect   map[string]any
 	Error    string
+	// Auth is the header of the answer about a caller.
+	Auth map[string][]string
+	JWT  map[string]any
 }
 
 var _ interpreter.Activation = (*Vars)(nil)
@@ -96,6 +102,10 @@ func (v *Vars) ResolveName(name string) (any, bool) {
 		return document(v.Effect, name), true
 	case "error":
 		return v.Error, true
+	case "auth":
+		return map[string]any{"header": &fields{values: v.Auth, kind: headerFields}}, true
+	case "jwt":
+		return document(v.JWT, name), true
 	}
 	return nil, false
 }
