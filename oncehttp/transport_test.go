@@ -280,17 +280,17 @@ func TestPausesGrowAreCappedAndJittered(t *testing.T) {
 
 func TestTimeIsBounded(t *testing.T) {
 	start := func(t *testing.T, s *script, cfg oncehttp.TransportConfig) (
-		int, error, time.Duration,
+		int, time.Duration, error,
 	) {
 		t.Helper()
 		begin := time.Now()
 		status, _, err := post(t, s, cfg, nil)
-		return status, err, time.Since(begin)
+		return status, time.Since(begin), err
 	}
 	t.Run("a try that hangs is given up and tried again", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{answers: answers{hang, answer(201, "done")}}
-			status, err, took := start(t, s, oncehttp.TransportConfig{TryTime: 4 * time.Second})
+			status, took, err := start(t, s, oncehttp.TransportConfig{TryTime: 4 * time.Second})
 			if status != 201 || err != nil || took < 4*time.Second || took > 5*time.Second {
 				t.Errorf("status %d, error %v after %s", status, err, took)
 			}
@@ -299,7 +299,7 @@ func TestTimeIsBounded(t *testing.T) {
 	t.Run("tries that hang end with MaxTime", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{answers: answers{hang}}
-			_, err, took := start(t, s, oncehttp.TransportConfig{MaxTime: 50 * time.Second})
+			_, took, err := start(t, s, oncehttp.TransportConfig{MaxTime: 50 * time.Second})
 			if err == nil || took > 50*time.Second || len(s.tries) < 2 {
 				t.Errorf("error %v after %s and %d tries", err, took, len(s.tries))
 			}
@@ -308,7 +308,7 @@ func TestTimeIsBounded(t *testing.T) {
 	t.Run("an answer is returned at once if the pause would pass MaxTime", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{answers: answers{answer(503, "x", "Retry-After", "3600")}}
-			status, err, took := start(t, s, oncehttp.TransportConfig{})
+			status, took, err := start(t, s, oncehttp.TransportConfig{})
 			if status != 503 || err != nil || took != 0 {
 				t.Errorf("status %d, error %v after %s", status, err, took)
 			}
@@ -325,7 +325,7 @@ func TestTimeIsBounded(t *testing.T) {
 				return resp, err
 			}
 			s := &script{answers: answers{slow, answer(201, "done")}}
-			status, err, took := start(t, s, oncehttp.TransportConfig{TryTime: time.Second})
+			status, took, err := start(t, s, oncehttp.TransportConfig{TryTime: time.Second})
 			if status != 201 || err != nil || took > 2*time.Second {
 				t.Errorf("status %d, error %v after %s", status, err, took)
 			}
