@@ -9,15 +9,6 @@ import (
 	"strings"
 )
 
-// The headers that bear a key. A client of ours sends the first one.
-const (
-	sentKeyHeader  = "Idempotency-Key"
-	olderKeyHeader = "X-Idempotency-Key"
-)
-
-// maxSentKey bounds a key in bytes: what our own middleware accepts.
-const maxSentKey = 255
-
 type contextKey struct{}
 
 // WithKey returns a context under which a [Transport] sends a request with this key: 1 to 255
@@ -33,7 +24,7 @@ func (t *Transport) header(req *http.Request) (http.Header, error) {
 	if header == nil {
 		header = http.Header{}
 	}
-	if hasKey(header, sentKeyHeader) || hasKey(header, olderKeyHeader) {
+	if hasKey(header, HeaderKey) || hasKey(header, HeaderXKey) {
 		return header, nil
 	}
 	key, given := req.Context().Value(contextKey{}).(string)
@@ -44,8 +35,8 @@ func (t *Transport) header(req *http.Request) (http.Header, error) {
 	if err != nil {
 		return nil, fmt.Errorf("key: %w", err)
 	}
-	header.Del(olderKeyHeader) // it is blank
-	header[sentKeyHeader] = []string{value}
+	header.Del(HeaderXKey) // it is blank
+	header[HeaderKey] = []string{value}
 	return header, nil
 }
 
@@ -64,8 +55,8 @@ func quote(key string) (string, error) {
 	if key == "" {
 		return "", errors.New("is empty")
 	}
-	if len(key) > maxSentKey {
-		return "", fmt.Errorf("has %d bytes, want at most %d", len(key), maxSentKey)
+	if len(key) > MaxKey {
+		return "", fmt.Errorf("has %d bytes, want at most %d", len(key), MaxKey)
 	}
 	var b strings.Builder
 	b.Grow(len(key) + 2)

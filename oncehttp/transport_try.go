@@ -15,13 +15,6 @@ import (
 	"time"
 )
 
-// problemPrefix begins the type of each problem of this package, and problemInFlight is that of an
-// attempt that still runs.
-const (
-	problemPrefix   = "urn:once:problem:"
-	problemInFlight = problemPrefix + "in-flight"
-)
-
 // Bounds on what is read of an answer that is not returned, or that is looked into.
 const (
 	maxDrain   = 64 << 10
@@ -106,7 +99,7 @@ func worthAnotherTry(err error) bool {
 
 // passes tells whether what an answer says may pass.
 func passes(resp *http.Response, asked bool) bool {
-	if resp.Header.Get("Idempotent-Replayed") == "true" {
+	if resp.Header.Get(HeaderReplayed) == "true" {
 		return false // it stays as it is
 	}
 	switch resp.StatusCode {
@@ -115,7 +108,7 @@ func passes(resp *http.Response, asked bool) bool {
 		return true
 	case http.StatusConflict:
 		kind := problemType(resp)
-		return kind == problemInFlight || asked && !strings.HasPrefix(kind, problemPrefix)
+		return kind == problemTypePrefix+ProblemInFlight || asked && !strings.HasPrefix(kind, problemTypePrefix)
 	}
 	return false
 }
@@ -123,7 +116,7 @@ func passes(resp *http.Response, asked bool) bool {
 // problemType returns the type of a problem (RFC 9457), or nothing. The body can be read after it.
 func problemType(resp *http.Response) string {
 	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err != nil || media != "application/problem+json" {
+	if err != nil || media != contentTypeProblemJSON {
 		return ""
 	}
 	body := resp.Body

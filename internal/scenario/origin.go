@@ -365,7 +365,7 @@ func echoBack(w http.ResponseWriter) error {
 	_ = conn.SetDeadline(time.Now().Add(maxPatience))
 	const head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n"
 	if _, err := io.WriteString(conn, head); err != nil {
-		return nil //nolint:nilerr // the connection is ours, and gone
+		return nil // the connection is ours, and gone
 	}
 	_, _ = io.Copy(conn, in)
 	return nil

@@ -1,0 +1,146 @@
+package scenario_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/internal/scenario"
+	"github.com/oncekit/once/oncehttp"
+)
+
+// groups are the settings of scenarios/gateway.yaml, in process.
+func groups(base oncehttp.Config) map[string]oncehttp.Config {
+	with := func(set func(*oncehttp.Config)) oncehttp.Config {
+		c := base
+		set(&c)
+		return c
+	}
+	all := map[string]oncehttp.Config{
+		"optional": base,
+		"required": with(func(c *oncehttp.Config) { c.Key = oncehttp.KeyRequired }),
+		"hold": with(func(c *oncehttp.Config) {
+			c.Key, c.Guard.OnUnknown = oncehttp.KeyRequired, once.Hold
+		}),
+		"wait": with(func(c *oncehttp.Config) { c.Guard.Wait = 10 * time.Second }),
+		"small": with(func(c *oncehttp.Config) {
+			c.MaxBody, c.MaxAnswer = 1<<10, 4<<10
+		}),
+		"raw": with(func(c *oncehttp.Config) {
+			c.Content.Rules = map[string]oncehttp.ContentRule{"*/*": oncehttp.ContentRaw,
+				"application/json": oncehttp.ContentRaw}
+		}),
+		"ignore": with(func(c *oncehttp.Config) { c.Content.Ignore = []string{"/sent_at"} }),
+		"never":  with(func(c *oncehttp.Config) { c.Keep = keepNoErrors }),
+		"always": with(func(c *oncehttp.Config) { c.Keep = keepErrors }),
+	}
+	return all
+}
+
+// keepNoErrors frees the key after each error of the server.
+func keepNoErrors(status int) oncehttp.Verdict {
+	if status >= 500 {
+		return oncehttp.Free
+	}
+	return oncehttp.KeepDefault(status)
+}
+
+// keepErrors keeps the errors of the server.
+func keepErrors(status int) oncehttp.Verdict {
+	if status >= 500 {
+		return oncehttp.Keep
+	}
+	return oncehttp.KeepDefault(status)
+}
+
+// target is a reverse proxy in front of the origin, whose groups are wrapped.
+func target(t *testing.T, o *scenario.Origin, wrap func(group string, h http.Handler) http.Handler,
+) *url.URL {
+	t.Helper()
+	to := &url.URL{Scheme: "http", Host: o.Address()}
+	proxy := &httputil.ReverseProxy{
+		FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Host = r.In.Host
+			if r.Out.Body == nil || r.Out.Body == http.NoBody {
+				r.Out.Body = io.NopCloser(strings.NewReader("")) // Go must not send it again
+			}
+			r.Out.GetBody = nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+			w.WriteHeader(http.StatusBadGateway)
+		},
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
+	}
+	byGroup := map[string]http.Handler{}
+	for _, group := range []string{"optional", "required", "hold", "wait", "small", "raw", "ignore",
+		"never", "always"} {
+		byGroup[group] = wrap(group, proxy)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		group := strings.SplitN(r.URL.Path, "/", 3)[1]
+		if h := byGroup[group]; h != nil {
+			h.ServeHTTP(w, r)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// guardedTarget is our own middleware in front of the origin.
+func guardedTarget(t *testing.T, o *scenario.Origin, store once.Store) *url.URL {
+	t.Helper()
+	base := oncehttp.Config{
+		Store: store, Scope: byAccount, Authorize: askOrigin(o),
+		Content: oncehttp.Content{Host: true},
+	}
+	all := groups(base)
+	return target(t, o, func(group string, h http.Handler) http.Handler {
+		m, err := oncehttp.Middleware(all[group])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m(h)
+	})
+}
+
+func byAccount(r *http.Request) (once.Scope, error) {
+	return once.NewScope(r.Header.Get("X-Account"))
+}
+
+// askOrigin asks whether the caller may.
+func askOrigin(o *scenario.Origin) func(http.ResponseWriter, *http.Request) (*http.Request, bool) {
+	return func(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
+		ask, err := http.NewRequestWithContext(r.Context(), "GET",
+			"http://"+o.Address()+scenario.WhoamiPath, nil)
+		if err != nil {
+			panic(err)
+		}
+		ask.Header = r.Header.Clone()
+		resp, err := http.DefaultClient.Do(ask)
+		if err != nil {
+			http.Error(w, fmt.Sprint(err), http.StatusBadGateway)
+			return nil, false
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			w.WriteHeader(resp.StatusCode)
+			return nil, false
+		}
+		return r, true
+	}
+}
