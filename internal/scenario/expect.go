@@ -26,7 +26,7 @@ var perExchange = []string{
 func (e *Expect) problems(got *reply, before map[string]*reply, v vars) []string {
 	var d diff
 	if e.Broken {
-		if got.err == nil {
+		if got.err == nil && !slices.Contains(e.AnyOf, got.status) {
 			d.add("the connection did not break; got %s", got)
 		}
 		return d.list
@@ -124,11 +124,7 @@ func compareProblem(d *diff, got *reply, name string) {
 
 func (e *Expect) compareHeaders(d *diff, got *reply, v vars) {
 	for name, want := range e.Headers {
-		lines := make([]string, len(want))
-		for i, line := range want {
-			lines[i], _ = expand(line, v)
-		}
-		d.lines(name, got.header.Values(name), lines)
+		d.lines(name, got.header.Values(name), expandAll(want, v))
 	}
 	for name, pattern := range e.Matches {
 		lines := got.header.Values(name)
@@ -142,6 +138,14 @@ func (e *Expect) compareHeaders(d *diff, got *reply, v vars) {
 	for name, want := range e.Trailers {
 		d.lines("(trailer) "+name, got.trailer.Values(name), []string{want})
 	}
+}
+
+func expandAll(texts []string, v vars) []string {
+	list := make([]string, len(texts))
+	for i, text := range texts {
+		list[i], _ = expand(text, v) // checked when it was read
+	}
+	return list
 }
 
 func (e *Expect) compareBody(d *diff, got *reply, v vars) {
@@ -223,7 +227,7 @@ func (r *reply) String() string {
 }
 
 // problems are the differences of what the origin got from what it should have got.
-func (s *Seen) problems(got *run, sent map[string]*reply) []string {
+func (s *Seen) problems(got *run, sent map[string]*reply, v vars) []string {
 	var d diff
 	if s.Method != "" && got.method != s.Method {
 		d.add("method: got %s, want %s", got.method, s.Method)
@@ -238,7 +242,7 @@ func (s *Seen) problems(got *run, sent map[string]*reply) []string {
 		d.add("content length: got %d, want %d", got.length, *s.Length)
 	}
 	for name, want := range s.Headers {
-		d.lines(name, got.header.Values(name), want)
+		d.lines(name, got.header.Values(name), expandAll(want, v))
 	}
 	for _, name := range s.Lacks {
 		d.lines(name, got.header.Values(name), nil)

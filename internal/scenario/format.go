@@ -168,7 +168,7 @@ type Expect struct {
 	Within      time.Duration `yaml:"within"`
 	FirstWithin time.Duration `yaml:"first_within"`
 	NotBefore   time.Duration `yaml:"not_before"`
-	// Broken: the connection ends before the answer is whole.
+	// Broken: the connection ends before the answer is whole, or the status is one of AnyOf.
 	Broken bool `yaml:"broken"`
 	// AnyOf are statuses of which it has to have one.
 	AnyOf []int `yaml:"any_of"`

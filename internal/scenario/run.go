@@ -179,7 +179,7 @@ func (p *play) play(ctx context.Context) []string {
 			d.add("the origin has no run %d to look at", i+1)
 			break
 		}
-		problems := p.s.Seen[i].problems(p.act.runs[i], p.replies)
+		problems := p.s.Seen[i].problems(p.act.runs[i], p.replies, vars{p.act.key, 1})
 		d.list = append(d.list, named(fmt.Sprintf("the origin's run %d: ", i+1), problems)...)
 	}
 	return d.list

@@ -3,6 +3,7 @@ package scenario_test
 import (
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -34,8 +35,7 @@ func groups(base oncehttp.Config) map[string]oncehttp.Config {
 			c.MaxBody, c.MaxAnswer = 1<<10, 4<<10
 		}),
 		"raw": with(func(c *oncehttp.Config) {
-			c.Content.Rules = map[string]oncehttp.ContentRule{"*/*": oncehttp.ContentRaw,
-				"application/json": oncehttp.ContentRaw}
+			c.Content.Rules = map[string]oncehttp.ContentRule{"application/json": oncehttp.ContentRaw}
 		}),
 		"ignore": with(func(c *oncehttp.Config) { c.Content.Ignore = []string{"/sent_at"} }),
 		"never":  with(func(c *oncehttp.Config) { c.Keep = keepNoErrors }),
@@ -60,13 +60,15 @@ func keepErrors(status int) oncehttp.Verdict {
 	return oncehttp.KeepDefault(status)
 }
 
+var quiet = log.New(io.Discard, "", 0)
+
 // target is a reverse proxy in front of the origin, whose groups are wrapped.
 func target(t *testing.T, o *scenario.Origin, wrap func(group string, h http.Handler) http.Handler,
 ) *url.URL {
 	t.Helper()
 	to := &url.URL{Scheme: "http", Host: o.Address()}
 	proxy := &httputil.ReverseProxy{
-		FlushInterval: -1,
+		ErrorLog: quiet,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
 			r.Out.Host = r.In.Host
@@ -78,14 +80,14 @@ func target(t *testing.T, o *scenario.Origin, wrap func(group string, h http.Han
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
 			w.WriteHeader(http.StatusBadGateway)
 		},
-		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
 	}
 	byGroup := map[string]http.Handler{}
 	for _, group := range []string{"optional", "required", "hold", "wait", "small", "raw", "ignore",
 		"never", "always"} {
 		byGroup[group] = wrap(group, proxy)
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		group := strings.SplitN(r.URL.Path, "/", 3)[1]
 		if h := byGroup[group]; h != nil {
 			h.ServeHTTP(w, r)
@@ -93,6 +95,8 @@ func target(t *testing.T, o *scenario.Origin, wrap func(group string, h http.Han
 		}
 		proxy.ServeHTTP(w, r)
 	}))
+	server.Config.ErrorLog = quiet
+	server.Start()
 	t.Cleanup(server.Close)
 	u, err := url.Parse(server.URL)
 	if err != nil {

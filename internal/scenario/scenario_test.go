@@ -1,0 +1,54 @@
+package scenario_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/internal/scenario"
+	"github.com/oncekit/once/oncemem"
+)
+
+const folder = "../../scenarios"
+
+func load(t *testing.T) []scenario.Scenario {
+	t.Helper()
+	list, err := scenario.Load(os.DirFS(folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func origin(t *testing.T) *scenario.Origin {
+	t.Helper()
+	o, err := scenario.ListenOrigin(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = o.Close() })
+	return o
+}
+
+// hold runs all scenarios against the middleware over a store.
+func hold(t *testing.T, store once.Store) {
+	o := origin(t)
+	cfg := scenario.Config{Target: guardedTarget(t, o, store), Origin: o}
+	results, err := scenario.Run(t.Context(), load(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		for _, problem := range r.Problems {
+			t.Errorf("%s: %s", r.ID, problem)
+		}
+	}
+}
+
+func TestTheMiddlewarePassesEveryScenarioInMemory(t *testing.T) {
+	store, err := oncemem.New(oncemem.Config{SingleInstance: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold(t, store)
+}
