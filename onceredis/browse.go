@@ -15,10 +15,10 @@ import (
 
 const (
 	defaultPage = 100
-	// scanStep is about how many keys the server looks at in one SCAN. It never changes while
-	// somebody has a page's Next, so that the same cursor gives the same keys.
+	// scanStep is about how many keys the server looks at in one SCAN, at most.
 	scanStep = 256
-	// maxScans bounds the SCANs for one page: a page may have fewer records than were asked for.
+	// maxScans is about how many SCANs are made for one page: it may have fewer records than were
+	// asked for.
 	maxScans = 16
 	// peekSize is how much of a record is read for a list, in bytes: the header and most notes.
 	peekSize = headerSize + 512
@@ -47,15 +47,17 @@ func (s *Store) Record(ctx context.Context, id once.Identity) (once.Record, erro
 	return r, nil
 }
 
-// place is where a page begins: on a node, at a SCAN's cursor, after a key of what that returns.
+// place is where a page begins: on a node, at a SCAN's cursor. Where one bucket of the server's table
+// has more records than a page, it begins after a key of that bucket, and until is the cursor that
+// follows: while SCAN gives that one again, it is the same bucket.
 type place struct {
-	node   string
-	cursor uint64
-	after  string
+	node          string
+	cursor, until uint64
+	after         string
 }
 
 func (p place) String() string {
-	return p.node + "|" + strconv.FormatUint(p.cursor, 10) + "|" + p.after
+	return fmt.Sprintf("%s|%d|%d|%s", p.node, p.cursor, p.until, p.after)
 }
 
 func parsePlace(s string) (place, error) {
@@ -63,20 +65,20 @@ func parsePlace(s string) (place, error) {
 		return place{}, nil
 	}
 	parts := strings.Split(s, "|")
-	if len(parts) != 3 {
-		return place{}, fmt.Errorf("list records: no page begins at %q", s)
+	if len(parts) == 4 {
+		cursor, err := strconv.ParseUint(parts[1], 10, 64)
+		until, err2 := strconv.ParseUint(parts[2], 10, 64)
+		if err == nil && err2 == nil {
+			return place{parts[0], cursor, until, parts[3]}, nil
+		}
 	}
-	cursor, err := strconv.ParseUint(parts[1], 10, 64)
-	if err != nil {
-		return place{}, fmt.Errorf("list records: no page begins at %q", s)
-	}
-	return place{parts[0], cursor, parts[2]}, nil
+	return place{}, fmt.Errorf("list records: no page begins at %q", s)
 }
 
 // Records implements [once.Browser]. The order is the server's: SCAN's, node by node in a Cluster.
 // A page costs a bounded number of steps, so it may be short, or empty, and have a Next. A record
-// that exists all the while is listed; where the server resizes its table meanwhile it may come
-// twice, or, if the table shrinks, once too few. A record that can't be read is left out.
+// that exists all the while is listed; it may come twice where the server resizes its table
+// meanwhile, or a node takes another's slots. A record that can't be read is left out.
 func (s *Store) Records(ctx context.Context, f once.RecordFilter) (once.RecordPage, error) {
 	if err := ctx.Err(); err != nil {
 		return once.RecordPage{}, unavailable(err)
@@ -85,6 +87,11 @@ func (s *Store) Records(ctx context.Context, f once.RecordFilter) (once.RecordPa
 	if err != nil {
 		return once.RecordPage{}, err
 	}
+	if f.Limit <= 0 {
+		f.Limit = defaultPage
+	}
+	f.Limit = min(f.Limit, once.MaxRecordPage)
+	f.Scope = cutScope(f.Scope)
 	var page once.RecordPage
 	err = s.bounded(ctx, func() error {
 		var err error
@@ -104,14 +111,8 @@ func (s *Store) page(
 	if err != nil {
 		return once.RecordPage{}, err
 	}
-	limit := f.Limit
-	if limit <= 0 {
-		limit = defaultPage
-	}
-	limit = min(limit, once.MaxRecordPage)
-	f.Scope = cutScope(f.Scope)
 	var page once.RecordPage
-	scans := 0
+	scans := maxScans
 	for _, node := range nodes {
 		name := node.Options().Addr
 		if name < at.node {
@@ -120,61 +121,75 @@ func (s *Store) page(
 		if name != at.node { // the first one, the next one, or one that took a lost one's place
 			at = place{node: name}
 		}
-		for {
-			if len(page.Records) == limit || scans == maxScans {
+		for through := false; !through; {
+			room := f.Limit - len(page.Records)
+			if room == 0 || scans == 0 {
 				page.Next = at.String()
 				return page, nil
 			}
-			scans++
-			next, err := s.step(ctx, node, f, &at, limit, &page)
+			records, next, err := s.scan(ctx, node, f, &at, room, &scans)
 			if err != nil {
 				return once.RecordPage{}, err
 			}
-			if at.after == "" && next == 0 {
-				break // this node is through
+			if len(records) > room { // of one bucket
+				if len(page.Records) == 0 {
+					page.Records = records[:room:room]
+					at.after, at.until = hexOf(records[room-1].Identity), next
+				}
+				page.Next = at.String()
+				return page, nil
 			}
+			page.Records = append(page.Records, records...)
+			at = place{node: name, cursor: next}
+			through = next == 0
 		}
 	}
 	return page, nil
 }
 
-// step adds the records of one SCAN, or of what is left of it, to a page, and moves the place on:
-// behind the last key that was looked at, or to the next cursor, which it returns.
-func (s *Store) step(
-	ctx context.Context, node *redis.Client, f once.RecordFilter, at *place, limit int,
-	page *once.RecordPage,
-) (uint64, error) {
-	keys, next, err := node.Scan(ctx, at.cursor, globText(s.cfg.Prefix)+"{*}", scanStep).Result()
-	if err != nil {
-		return 0, err
+// scan returns the records that follow a place, as many as there is room for, and the cursor behind
+// them. It returns more, in the order of their identities, only if one bucket has more. At least
+// one SCAN is made, and scans is lowered by each.
+func (s *Store) scan(
+	ctx context.Context, node *redis.Client, f once.RecordFilter, at *place, room int, scans *int,
+) ([]once.Record, uint64, error) {
+	count := scanStep
+	switch {
+	case at.after != "":
+		count = 1
+	case f.State == "" && len(f.Scope) == 0:
+		count = min(room, scanStep)
 	}
-	slices.Sort(keys)
-	keys = slices.Compact(keys)
-	prefix := len(s.cfg.Prefix) + 1
-	for len(keys) > 0 && len(keys[0]) > prefix && keys[0][prefix:] <= at.after {
-		keys = keys[1:]
-	}
-	for len(keys) > 0 {
-		room := limit - len(page.Records)
-		if room == 0 {
-			return next, nil
+	for {
+		*scans = max(*scans-1, 0)
+		keys, next, err := node.Scan(ctx, at.cursor, globText(s.cfg.Prefix)+"{*}",
+			int64(count)).Result()
+		if err != nil {
+			return nil, 0, err
 		}
-		some := keys[:min(len(keys), room)]
-		if err := s.peek(ctx, node, f, some, page); err != nil {
-			return 0, err
+		slices.Sort(keys)
+		keys = slices.Compact(keys)
+		if at.after != "" && next == at.until {
+			prefix := len(s.cfg.Prefix) + 1
+			for len(keys) > 0 && strings.TrimSuffix(keys[0][prefix:], "}") <= at.after {
+				keys = keys[1:]
+			}
 		}
-		at.after = some[len(some)-1][prefix:]
-		keys = keys[len(some):]
+		records, err := s.peek(ctx, node, f, keys)
+		if err != nil || len(records) <= room || count == 1 {
+			return records, next, err
+		}
+		count = max(1, min(count-1, count*room/len(records)))
 	}
-	at.cursor, at.after = next, ""
-	return next, nil
 }
 
-// peek adds those of some records to a page that the filter names.
+// peek returns those of some records that a filter names.
 func (s *Store) peek(
 	ctx context.Context, node *redis.Client, f once.RecordFilter, keys []string,
-	page *once.RecordPage,
-) error {
+) ([]once.Record, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
 	pipe := node.Pipeline()
 	clock := pipe.Time(ctx)
 	values := make([]*redis.StringCmd, len(keys))
@@ -184,26 +199,27 @@ func (s *Store) peek(
 	_, _ = pipe.Exec(ctx) // each command is looked at
 	now, err := clock.Result()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var records []once.Record
 	for i, k := range keys {
 		v, err := values[i].Result()
 		if redis.HasErrorPrefix(err, "WRONGTYPE") {
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		r, ok, err := s.listed(ctx, node, k, v, now.UnixMicro()+s.offset.Load())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if ok && (f.State == "" || f.State == r.State) &&
 			(len(f.Scope) == 0 || slices.Equal(f.Scope, r.Note.Scope)) {
-			page.Records = append(page.Records, r)
+			records = append(records, r)
 		}
 	}
-	return nil
+	return records, nil
 }
 
 // listed is a record from its beginning; false for one that is absent or can't be read.

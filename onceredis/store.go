@@ -154,8 +154,10 @@ func (s *Store) MayHold() error {
 
 // key is the name of an identity's record. The braces keep a Cluster from looking for others.
 func (s *Store) key(id once.Identity) string {
-	return s.cfg.Prefix + "{" + hex.EncodeToString(id[:]) + "}"
+	return s.cfg.Prefix + "{" + hexOf(id) + "}"
 }
+
+func hexOf(id once.Identity) string { return hex.EncodeToString(id[:]) }
 
 // Claim implements [once.Store].
 func (s *Store) Claim(ctx context.Context, c once.Claim) (once.Grant, error) {
