@@ -19,15 +19,17 @@ type Answer struct {
 	Body []byte
 }
 
-// Outcome is what the answer is to the store, in a once.Resolution of once.AnswerWith: repeats of the
-// request that the identity belongs to get it as a replay. seal is the Config.Seal of the middleware
-// that replays it; nil for none.
+// Outcome is what the answer is to the store, in a once.Resolution of once.AnswerWith: repeats of
+// the request that the identity belongs to get it as a replay. seal is the Config.Seal of the
+// middleware that replays it; nil for none.
 func (a Answer) Outcome(id once.Identity, seal *Sealer) (once.Outcome, error) {
 	if a.Status < http.StatusOK || a.Status > maxStatus {
-		return once.Outcome{}, fmt.Errorf("make outcome: status %d, want 200 to %d", a.Status, maxStatus)
+		return once.Outcome{}, fmt.Errorf("make outcome: status %d, want 200 to %d", a.Status,
+			maxStatus)
 	}
 	if len(a.Body) > 0 && !bodyAllowed(a.Status) {
-		return once.Outcome{}, fmt.Errorf("make outcome: an answer of status %d has no body", a.Status)
+		return once.Outcome{}, fmt.Errorf("make outcome: an answer of status %d has no body",
+			a.Status)
 	}
 	kept := answer{status: a.Status, body: a.Body}
 	drop := (&Config{}).dropSet()

@@ -1,5 +1,5 @@
-// Command payments is a small payment API with idempotency keys: a charge that is sent again under its
-// key is made once, and every time gets the first answer.
+// Command payments is a small payment API with idempotency keys: a charge that is sent again under
+// its key is made once, and every time gets the first answer.
 //
 //	go run ./examples/payments
 //	curl http://127.0.0.1:8080/charges -H 'Authorization: Bearer token-of-acct-1' \
@@ -30,7 +30,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address for clients")
 	flag.StringVar(&o.operator, "operator", "127.0.0.1:8081", "address for the operator")
-	flag.StringVar(&o.dir, "dir", ".", "folder of payments.db and of the card network's charges.txt")
+	flag.StringVar(&o.dir, "dir", ".", "folder of payments.db and charges.txt")
 	flag.DurationVar(&o.slow, "slow", 0, "how long the card network takes to answer")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -34,8 +34,8 @@ func (o operator) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, rec := range page.Records {
-		fmt.Fprintf(w, "%x %s %s key %s… since %s\n", rec.Identity[:], rec.Note.Scope, rec.Note.Request,
-			rec.Note.Key, rec.ClaimedAt.UTC().Format("2006-01-02T15:04:05Z"))
+		fmt.Fprintf(w, "%x %s %s key %s… since %s\n", rec.Identity[:], rec.Note.Scope,
+			rec.Note.Request, rec.Note.Key, rec.ClaimedAt.UTC().Format("2006-01-02T15:04:05Z"))
 	}
 }
 
