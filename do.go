@@ -66,20 +66,35 @@ func Do[T any](
 		}
 	}()
 	value, err := fn(w.Context())
-	done = true
+	result, err := finish(w, value, err)
+	done = true // not earlier: the encoding of a value may panic too
+	return result, err
+}
+
+// finish settles the work by what its function returned.
+func finish[T any](w *Work, value T, err error) (Result[T], error) {
 	switch {
 	case HadNoEffect(err):
-		return Result[T]{}, errors.Join(err, w.Release())
+		return Result[T]{}, join(err, w.Release())
 	case err != nil:
-		return Result[T]{}, errors.Join(err, w.Lose())
+		return Result[T]{}, join(err, w.Lose())
 	}
 	data, err := json.Marshal(value)
 	if err != nil {
 		err = fmt.Errorf("encode result: %w", err)
-		return Result[T]{Value: value, NotStored: errors.Join(err,
-			w.Complete(Outcome{Kind: Tombstone}))}, nil
+		return Result[T]{
+			Value: value, NotStored: join(err, w.Complete(Outcome{Kind: Tombstone})),
+		}, nil
 	}
 	return Result[T]{Value: value, NotStored: w.Complete(Outcome{Data: data})}, nil
+}
+
+// join returns the error itself where there is no other.
+func join(err, other error) error {
+	if other == nil {
+		return err
+	}
+	return errors.Join(err, other)
 }
 
 func replayed[T any](o Outcome) (Result[T], error) {

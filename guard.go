@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
 )
 
@@ -64,7 +65,8 @@ const (
 // Event is what [Config].Observe is told.
 type Event struct {
 	Kind EventKind
-	// Took is the time of the store's answer, in the second group with all tries.
+	// Took is the time of the store's answer: of one that refuses with the wait for an attempt in
+	// flight, in the second group with all tries.
 	Took time.Duration
 }
 
@@ -129,6 +131,9 @@ func (c Config) check() error {
 			return fmt.Errorf("%s is %s, want at least 0", d.name, d.value)
 		}
 	}
+	if c.MaxWaiting < 0 {
+		return fmt.Errorf("MaxWaiting is %d, want at least 0", c.MaxWaiting)
+	}
 	if c.OnUnknown > Hold {
 		return fmt.Errorf("OnUnknown is %d, want Retry or Hold", c.OnUnknown)
 	}
@@ -151,7 +156,7 @@ func (c Config) withDefaults(renews bool) Config {
 	set(&c.StoreTimeout, defaultStoreTime)
 	c.StoreTimeout = min(c.StoreTimeout, c.Lease/renewPart)
 	set(&c.CompleteTimeout, defaultComplete)
-	if c.MaxWaiting <= 0 {
+	if c.MaxWaiting == 0 {
 		c.MaxWaiting = defaultMaxWaiting
 	}
 	if c.Observe == nil {
@@ -216,7 +221,7 @@ func (op Operation) claim(cfg *Config) (Claim, error) {
 		Lease: cfg.Lease, Retention: cfg.Retention, OnUnknown: cfg.OnUnknown,
 		Note: Note{
 			Scope: op.Scope.parts, Request: op.Request,
-			Key: hint[:min(keyHint, len(hint)/4)],
+			Key: strings.ToValidUTF8(hint[:min(keyHint, len(hint)/4)], ""), // never half a letter
 		},
 	}, nil
 }
@@ -232,12 +237,13 @@ func (g *Guard) Begin(ctx context.Context, op Operation) (*Work, error) {
 	if err != nil {
 		return nil, err
 	}
+	start := time.Now()
 	w, err := g.claim(ctx, ctx, c)
 	if busy, ok := errors.AsType[*InFlightError](err); ok && g.cfg.Wait > 0 {
 		w, err = g.waitAndClaim(ctx, c, busy)
 	}
 	if err != nil {
-		g.observe(claimEvent(err), 0)
+		g.observe(claimEvent(err), time.Since(start))
 	}
 	return w, err
 }
@@ -259,7 +265,7 @@ func (g *Guard) claim(ctx, parent context.Context, c Claim) (*Work, error) {
 		return nil, err
 	}
 	g.abandon(ctx, c)
-	if errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+	if errors.Is(err, ErrUnavailable) {
 		return nil, fmt.Errorf("claim: %w", err)
 	}
 	return nil, fmt.Errorf("claim: %w: %w", ErrUnavailable, err)

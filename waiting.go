@@ -68,17 +68,18 @@ func (g *Guard) waitAndClaim(parent context.Context, c Claim, busy *InFlightErro
 	defer g.waiting.n.Add(-1)
 	ctx, cancel := context.WithTimeoutCause(parent, g.cfg.Wait, errWaitOver)
 	defer cancel()
+	early := false // the store's Wait returned before the attempt had ended
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		line := g.waiting.join(c.Identity) // before the look, so that no end is missed
 		w, err := g.claim(ctx, parent, c)
 		if !errors.As(err, &busy) {
 			g.waiting.leave(c.Identity, line)
-			if err != nil && ctx.Err() != nil {
-				return nil, endOfWait(ctx, busy)
+			if err != nil && claimEvent(err) == EventUnavailable && ctx.Err() != nil {
+				return nil, endOfWait(ctx, busy) // what was cut off is no fault of the store
 			}
 			return w, err
 		}
-		g.pause(ctx, c.Identity, line, min(pause, busy.Rest+time.Millisecond))
+		early = g.pause(ctx, c.Identity, line, min(pause, busy.Rest+time.Millisecond), early)
 		g.waiting.leave(c.Identity, line)
 		if ctx.Err() != nil {
 			return nil, endOfWait(ctx, busy)
@@ -96,11 +97,17 @@ func endOfWait(ctx context.Context, busy *InFlightError) error {
 	return context.Cause(ctx)
 }
 
-// pause waits until the record may have changed.
-func (g *Guard) pause(ctx context.Context, id Identity, l *line, limit time.Duration) {
-	if g.waiter != nil {
-		_ = g.waiter.Wait(ctx, id) // its error is the context's, which the caller looks at
-		return
+// pause waits until the record may have changed. It asks the store's Wait unless that was early the
+// last time, or can't be had: then a timer bounds how often the store is asked. It reports whether
+// Wait answered: if the record is in flight still, that was early.
+func (g *Guard) pause(
+	ctx context.Context, id Identity, l *line, limit time.Duration, early bool,
+) bool {
+	if g.waiter != nil && !early && g.waiter.Wait(ctx, id) == nil {
+		return true
+	}
+	if early {
+		limit = min(limit, firstPause)
 	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -109,4 +116,5 @@ func (g *Guard) pause(ctx context.Context, id Identity, l *line, limit time.Dura
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+	return false
 }

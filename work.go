@@ -47,7 +47,9 @@ func (g *Guard) newWork(parent context.Context, grant Grant, start time.Time) *W
 		w.next = time.AfterFunc(time.Until(earlier(w.ends, w.limit)), w.expire)
 		return w
 	}
-	w.next = time.AfterFunc(time.Until(start.Add(g.cfg.Lease/renewPart)), w.renew)
+	// Where MaxWork is the shorter one, it is the call that finds its end.
+	first := earlier(start.Add(g.cfg.Lease/renewPart), w.limit)
+	w.next = time.AfterFunc(time.Until(first), w.renew)
 	return w
 }
 
@@ -199,7 +201,7 @@ func (w *Work) letGo() {
 func (w *Work) persist(start time.Time, step func(context.Context) error) error {
 	cfg := &w.g.cfg
 	detached := context.WithoutCancel(w.ctx)
-	call := newCallContext(detached, start.Add(cfg.StoreTimeout))
+	call := newCallContext(detached, start.Add(min(cfg.StoreTimeout, cfg.CompleteTimeout)))
 	err := step(call) // nearly always enough
 	call.stop()
 	if err == nil || isAnswer(err) && !errors.Is(err, ErrTooLarge) {

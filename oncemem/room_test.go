@@ -165,11 +165,11 @@ func TestBytesAreGivenBack(t *testing.T) {
 // TestTombstonesFitWhileOthersAskForTooMuch holds that a request that finds no room takes none away
 // from others for a moment.
 func TestTombstonesFitWhileOthersAskForTooMuch(t *testing.T) {
-	s := open(t, oncemem.Config{MaxBytes: 256 << 10})
+	s := open(t, oncemem.Config{MaxBytes: 32 << 10})
 	grants := fill(t, s)
 	var wg sync.WaitGroup
 	var stop atomic.Bool
-	for w := range 4 {
+	for w := range 2 {
 		wg.Go(func() {
 			for !stop.Load() {
 				_, _ = s.Claim(context.Background(), claim(1_000_000+w))
