@@ -1,17 +1,43 @@
 package config
 
 import (
+	"encoding/base64"
+	"encoding/hex"
+	"net/url"
 	"strings"
 	"time"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/internal/expr"
+	"github.com/oncekit/once/internal/route"
+	"github.com/oncekit/once/outbox"
 )
 
 // Gateway is what the file says of the reverse proxy that adds idempotency keys to an API.
 type Gateway struct {
 	Upstream string
-	Auth     *GatewayAuth
-	// Scope is the expression that says whose a key is, or none.
-	Scope  string
+	// Host is keep or upstream; empty: by the upstream's scheme.
+	Host string
+	// TLS of an https upstream; nil: the system's authorities.
+	TLS *outbox.TLSFiles
+	// Strict compares and sends paths in their normal form.
+	Strict bool
+	Auth   *GatewayAuth
+	JWT    *GatewayJWT
+	// Scope says whose a key is; nil: all callers share their keys.
+	Scope  func(*expr.Vars) (once.Scope, error)
 	Routes []Route
+	// Lease of a claim.
+	Lease    time.Duration
+	Timeouts GatewayTimeouts
+	// Records is the URL of a Redis that keeps the records; empty: the store does.
+	Records string
+	// MayForget accepts that Redis forgets a record that waits for a person.
+	MayForget bool
+	// Seal are the keys that encrypt kept answers, 32 bytes each; none: they aren't encrypted.
+	Seal [][]byte
+	// Docs is the URL of a page about the API's keys; empty: there is none.
+	Docs string
 }
 
 // GatewayAuth is asked before a claim and before each replay.
@@ -20,20 +46,29 @@ type GatewayAuth struct {
 	Timeout time.Duration
 }
 
-// Route says how requests are treated. The most specific one counts.
-type Route struct {
-	// Match is a method and a path, as net/http's ServeMux reads it.
-	Match string
-	// Key is required, optional or ignored.
-	Key       string
-	Retention time.Duration
-	// Wait is how long a repeat waits for the first one; 0: it is rejected (409).
-	Wait time.Duration
-	// HoldUnknown keeps what had an attempt of unknown result for a person.
-	HoldUnknown bool
+// GatewayJWT says which tokens are believed.
+type GatewayJWT struct {
+	// File with the keys (RFC 7517, a set).
+	File             string
+	Issuer, Audience string
 }
 
-const defaultGatewayRetention = 24 * time.Hour
+// GatewayTimeouts bound the parts of a request that is handed on.
+type GatewayTimeouts struct {
+	Dial, Answer, Idle time.Duration
+}
+
+// The defaults of a gateway.
+const (
+	defaultGatewayRetention = 24 * time.Hour
+	defaultGatewayLease     = 30 * time.Second
+	defaultGatewayWork      = 15 * time.Minute
+	defaultDial             = 5 * time.Second
+	defaultAnswer           = time.Minute
+	defaultUpstreamIdle     = 1500 * time.Millisecond
+	defaultGatewayMaxBody   = 32 << 20
+	defaultMaxAnswer        = 1 << 20
+)
 
 // gateway reads the gateway's part of the file.
 func (r *reader) gateway(o *object) {
@@ -42,31 +77,58 @@ func (r *reader) gateway(o *object) {
 		return
 	}
 	c := &Gateway{}
+	r.c.Gateway = c
 	c.Upstream = r.urlField(g, "upstream")
+	c.Host = g.choice("host", "", "keep", "upstream")
+	c.TLS = r.tls(g, c.Upstream)
+	c.Strict = g.choice("normalize", "strict", "strict", "none") == "strict"
 	if a := g.optional("auth"); a != nil && a.n != nil {
 		c.Auth = &GatewayAuth{URL: r.urlField(a, "url"), Timeout: a.duration("timeout",
 			defaultTimeout)}
 		a.close("auth")
 	}
-	c.Scope = g.text("scope", "", "an expression, or none")
-	if !g.has("scope") {
-		r.add(g.at(), "the gateway has no `scope`; expected an expression that says whose a key"+
-			" is, or none")
+	c.JWT = r.jwt(g)
+	r.scopeOfCaller(g, c)
+	c.Lease = g.duration("lease", defaultGatewayLease)
+	t := g.object("timeouts")
+	c.Timeouts = GatewayTimeouts{Dial: t.duration("dial", defaultDial),
+		Answer: t.duration("answer", defaultAnswer),
+		Idle:   t.duration("idle", defaultUpstreamIdle)}
+	t.close("timeouts")
+	r.records(g, c)
+	r.seal(g, c)
+	if n := g.textNode("docs", "the URL of a page about the keys"); n != nil {
+		r.checkURL(n, "docs", "https", "http")
+		g.out.put("docs", r.urlOut(n))
+		c.Docs = n.text
 	}
+	r.gatewayRoutes(g, c)
+	g.close("gateway")
+}
+
+func (r *reader) gatewayRoutes(g *object, c *Gateway) {
 	shown := &out{list: true}
+	var seen []route.Pattern
 	for _, n := range g.list("routes", "a list of routes") {
-		route := r.object(n, "a route")
-		if route.n != nil {
-			c.Routes = append(c.Routes, r.route(route))
-			shown.items = append(shown.items, route.out)
+		o := r.object(n, "a route")
+		if o.n == nil {
+			continue
 		}
+		one := r.route(o, c)
+		for _, p := range seen {
+			if one.Pattern.Method() != "" && p.Same(one.Pattern) {
+				r.add(o.get("match").pos(), "match names the same requests as %s; expected each"+
+					" route once", quote(p.String()))
+			}
+		}
+		seen = append(seen, one.Pattern)
+		c.Routes = append(c.Routes, one)
+		shown.items = append(shown.items, o.out)
 	}
 	if !g.has("routes") {
 		r.add(g.at(), "the gateway has no `routes`; expected at least one")
 	}
 	g.out.put("routes", shown)
-	g.close("gateway")
-	r.c.Gateway = c
 }
 
 func (r *reader) urlField(o *object, name string) string {
@@ -82,34 +144,154 @@ func (r *reader) urlField(o *object, name string) string {
 	return n.text
 }
 
-func (r *reader) route(o *object) Route {
-	route := Route{Match: o.text("match", "", "a method and a path such as POST /payments")}
-	if n := o.get("match"); n != nil && n.kind == textKind {
-		method, path, found := strings.Cut(n.text, " ")
-		if !found || strings.ToUpper(method) != method || method == "" ||
-			!strings.HasPrefix(path, "/") {
-			r.add(n.at, "match is %s; expected a method and a path such as POST /payments",
-				n.show())
-		}
-	} else if n == nil && !o.has("match") {
-		r.add(o.at(), "a route has no `match`; expected a method and a path such as POST /payments")
+// jwt reads which tokens are believed. Issuer and audience are needed: a token that was made for
+// another service says nothing here.
+func (r *reader) jwt(g *object) *GatewayJWT {
+	o := g.optional("jwt")
+	if o == nil || o.n == nil {
+		return nil
 	}
-	route.Key = o.choice("key", "optional", "required", "optional", "ignored")
-	route.Retention = o.duration("retention", defaultGatewayRetention)
-	if n := o.get("in_flight"); n != nil && n.kind == mapKind {
-		wait := o.object("in_flight")
-		route.Wait = wait.duration("wait", defaultTimeout)
-		wait.close("in_flight")
-	} else {
-		if n != nil && n.kind == textKind && n.text != "reject" {
-			r.add(n.at, "in_flight is %s; expected reject or {wait: 10s}", n.show())
-			n = &node{kind: badKind}
-		}
-		if n == nil || n.kind != badKind {
-			o.choice("in_flight", "reject", "reject")
+	j := &GatewayJWT{File: r.pathOf(o, "jwks", "the path of a file with a key set (JWKS)"),
+		Issuer:   o.text("issuer", "", "the iss of the tokens"),
+		Audience: o.text("audience", "", "the aud that stands for this API")}
+	for _, name := range []string{"jwks", "issuer", "audience"} {
+		if !o.has(name) {
+			r.add(o.at(), "jwt has no `%s`; expected jwks, issuer and audience", name)
 		}
 	}
-	route.HoldUnknown = o.choice("on_unknown", "retry", "retry", "hold") == "hold"
-	o.close("a route")
-	return route
+	o.close("jwt")
+	return j
+}
+
+// pathOf reads the path of a file, relative to the configuration.
+func (r *reader) pathOf(o *object, name, want string) string {
+	n := o.textNode(name, want)
+	if n == nil {
+		return ""
+	}
+	if n.text == "" {
+		r.add(n.at, "%s is empty; expected %s", name, want)
+	}
+	return r.pem(o, name)
+}
+
+// redisSchemes are those of a single server, a Cluster and Sentinels.
+var redisSchemes = []string{"redis", "rediss", "redis+cluster", "rediss+cluster",
+	"redis+sentinel", "rediss+sentinel"}
+
+// records reads where records are kept that are not in the store.
+func (r *reader) records(g *object, c *Gateway) {
+	c.MayForget = g.boolean("redis_may_forget", false)
+	n := g.textNode("records", "redis://HOST:PORT")
+	if n == nil {
+		if c.MayForget {
+			r.add(g.get("redis_may_forget").pos(), "redis_may_forget has no meaning without"+
+				" `records`; expected records: redis://HOST:PORT, or no such line")
+		}
+		return
+	}
+	if msg := checkURL(n.text, redisSchemes...); msg != "" {
+		r.add(n.at, "records %s", msg)
+	}
+	g.out.put("records", r.urlOut(n))
+	if u, err := url.Parse(n.text); err == nil && u.User != nil && !n.filled {
+		g.out.put("records", textOut(masked))
+	}
+	c.Records = n.text
+}
+
+// sealKeySize is that of AES-256.
+const sealKeySize = 32
+
+// seal reads the keys that encrypt kept answers. The first one seals, all of them open.
+func (r *reader) seal(g *object, c *Gateway) {
+	o := g.optional("seal")
+	if o == nil || o.n == nil {
+		return
+	}
+	const want = "a key of 32 bytes in base64 or hex, such as \"${file:seal.key}\" (openssl rand" +
+		" -base64 32)"
+	shown := &out{list: true}
+	for _, n := range o.list("keys", "a list of keys") {
+		text := r.secret(n, "keys", want)
+		shown.items = append(shown.items, textOut(masked))
+		if n.kind != textKind || text == "" || text == masked {
+			continue
+		}
+		key, err := hex.DecodeString(text)
+		if err != nil {
+			key, err = base64.StdEncoding.DecodeString(text)
+		}
+		if err != nil || len(key) != sealKeySize {
+			r.add(n.at, "keys holds a text that is no key; expected %s", want)
+			continue
+		}
+		c.Seal = append(c.Seal, key)
+	}
+	if !o.has("keys") {
+		r.add(o.at(), "seal has no `keys`; expected a list, of which the first one seals")
+	}
+	o.out.put("keys", shown)
+	o.close("seal")
+}
+
+// scopeOfCaller reads whose a key is.
+func (r *reader) scopeOfCaller(g *object, c *Gateway) {
+	if !g.has("scope") {
+		r.add(g.at(), "the gateway has no `scope`; expected an expression that says whose a key"+
+			" is, or none")
+		return
+	}
+	vars := expr.Header | expr.Query
+	if c.Auth != nil {
+		vars |= expr.Auth
+	}
+	if c.JWT != nil {
+		vars |= expr.JWT
+	}
+	n := g.get("scope")
+	if n == nil {
+		return
+	}
+	if n.kind == textKind && n.text == "none" {
+		g.out.put("scope", textOut("none"))
+		return
+	}
+	if n.kind == textKind && c.Auth == nil && strings.Contains(n.text, "auth.") ||
+		n.kind == textKind && c.JWT == nil && strings.Contains(n.text, "jwt.") {
+		r.add(n.at, "scope reads auth or jwt, and the gateway has no such field; expected auth:"+
+			" {url: URL} for auth.header, jwt: {jwks: FILE, issuer: …, audience: …} for jwt")
+		return
+	}
+	list := []*node{n}
+	if n.kind == listKind {
+		list = n.items
+		if len(list) == 0 || len(list) > once.MaxScopeParts {
+			r.add(n.at, "scope has %d parts; expected 1 to %d", len(list), once.MaxScopeParts)
+			return
+		}
+	}
+	var parts []*expr.Program
+	for _, part := range list {
+		p := r.expression(part, "scope", vars)
+		if p == nil {
+			return
+		}
+		parts = append(parts, p)
+	}
+	g.out.put("scope", nodeOut(n))
+	c.Scope = func(v *expr.Vars) (once.Scope, error) { return scopeOf(parts, v) }
+}
+
+// scopeOf makes a scope of what is known of a caller. What is missing or empty is no scope.
+func scopeOf(parts []*expr.Program, v *expr.Vars) (once.Scope, error) {
+	texts := make([]string, 0, len(parts))
+	for _, p := range parts {
+		text, err := textOf(p, v)
+		if err != nil || text == "" {
+			return once.Scope{}, once.ErrScopeMissing
+		}
+		texts = append(texts, text)
+	}
+	return once.NewScope(texts...)
 }

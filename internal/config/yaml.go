@@ -251,7 +251,13 @@ func (t *tree) value(name string, v ast.Node, depth int) *node {
 		defer func() { t.auth-- }()
 	}
 	child := t.node(v, depth+1)
-	if secretField(name) || t.auth > 0 && !plainInAuth(name, child) {
+	if name == "seal" {
+		for _, e := range child.entries {
+			t.hide(e.value)
+		}
+	}
+	if secretField(name) || name == "records" && strings.Contains(child.raw, "@") ||
+		t.auth > 0 && !plainInAuth(name, child) {
 		t.hide(child)
 	}
 	return child
@@ -263,7 +269,7 @@ func plainInAuth(name string, value *node) bool {
 	switch name {
 	case "algorithm", "certificate", "client_names", "encoding", "field", "format", "header",
 		"header_prefix", "ips", "key_encoding", "prefix", "separator", "sign_over", "signed",
-		"timestamp", "tolerance", "url", "username", "webhook_id":
+		"timeout", "timestamp", "tolerance", "url", "username", "webhook_id":
 		return true
 	}
 	return name == "auth" && value.raw == "none"
