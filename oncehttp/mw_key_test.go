@@ -1,15 +1,12 @@
 package oncehttp_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/oncekit/once/oncehttp"
 )
@@ -17,21 +14,10 @@ import (
 // raw sends header lines as they are written and reads the answer.
 func (a *api) raw(lines ...string) got {
 	a.t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(a.url, "http://"))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	conn := a.dial()
 	_, _ = io.WriteString(conn, "POST /orders HTTP/1.1\r\nHost: api.test\r\nContent-Length: 2\r\n"+
 		"Connection: close\r\n"+strings.Join(lines, "\r\n")+"\r\n\r\n{}")
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		return got{err: err}
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	return got{resp.StatusCode, resp.Header, resp.Trailer, string(body), err}
+	return readAnswer(conn)
 }
 
 func TestH01MoreThanOneFieldLineIsRefused(t *testing.T) {
