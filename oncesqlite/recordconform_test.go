@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/oncekit/once"
+	"github.com/oncekit/once/internal/linear"
 	"github.com/oncekit/once/oncetest"
 )
 
@@ -37,4 +38,13 @@ func TestRecordsConform(t *testing.T) { oncetest.Run(t, recordHarness(Config{}))
 // Every repeat asks the file.
 func TestRecordsConformWithoutMemory(t *testing.T) {
 	oncetest.Run(t, recordHarness(Config{ReplayKiB: -1}))
+}
+
+func TestRecordsAreLinearizable(t *testing.T) {
+	for name, kib := range map[string]int{"memory": 0, "file": -1} {
+		t.Run(name, func(t *testing.T) {
+			_, r, _ := recordsAt(t, Config{ReplayKiB: kib})
+			linear.Check(t, r, linear.Options{})
+		})
+	}
 }

@@ -154,7 +154,8 @@ func TestRecordsOnADiskThatFails(t *testing.T) {
 					t.Errorf("%s: %v", step, err)
 				}
 			}
-			if _, err := r.Claim(t.Context(), claimOf("new")); !errors.Is(err, once.ErrUnavailable) {
+			_, err := r.Claim(t.Context(), claimOf("new"))
+			if !errors.Is(err, once.ErrUnavailable) {
 				t.Errorf("claim: %v", err)
 			}
 			d.Heal()
@@ -264,9 +265,10 @@ func TestRecordsOfAClosedStoreAreUnavailable(t *testing.T) {
 	_, swept := r.Sweep(t.Context(), 1)
 	for step, err := range map[string]error{
 		"claim": claimed, "record": shown, "records": listed, "sweep": swept,
-		"complete": r.Complete(t.Context(), g, once.Outcome{}), "release": r.Release(t.Context(), g),
-		"renew":   r.Renew(t.Context(), g, time.Minute),
-		"resolve": resolveOf(t, r, "a", once.ReleaseDone),
+		"complete": r.Complete(t.Context(), g, once.Outcome{}),
+		"release":  r.Release(t.Context(), g),
+		"renew":    r.Renew(t.Context(), g, time.Minute),
+		"resolve":  resolveOf(t, r, "a", once.ReleaseDone),
 	} {
 		if !errors.Is(err, once.ErrUnavailable) {
 			t.Errorf("%s: %v", step, err)
