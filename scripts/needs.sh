@@ -45,7 +45,8 @@ command -v mosquitto >/dev/null || missing+=(mosquitto)
 command -v redis-server >/dev/null || missing+=(redis-server)
 command -v curl >/dev/null || missing+=(curl) # the documented commands are run
 command -v openssl >/dev/null || missing+=(openssl)
-command -v python3 >/dev/null || missing+=(python3) # so is the example of a service
+command -v python3 >/dev/null || missing+=(python3) # so are the examples of services
+command -v node >/dev/null || missing+=(nodejs)
 if [[ ${RACE:-1} == 1 ]]; then
 	can_compile || missing+=(gcc libc6-dev)
 fi

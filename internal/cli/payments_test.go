@@ -30,12 +30,14 @@ func goSources(t *testing.T) string {
 	return all.String()
 }
 
-func TestThePageAboutTheMiddlewareShowsTheExamplesAsTheyAre(t *testing.T) {
+func TestThePagesAboutTheMiddlewareShowTheExamplesAsTheyAre(t *testing.T) {
 	t.Parallel()
 	examples := goSources(t)
-	for _, block := range blocks(t, "docs/middleware.md", "go") {
-		if !strings.Contains(examples, block) {
-			t.Errorf("no example has the block\n%s", block)
+	for _, page := range []string{"docs/middleware.md", "README.md"} {
+		for _, block := range blocks(t, page, "go") {
+			if !strings.Contains(examples, block) {
+				t.Errorf("no example has the block of %s\n%s", page, block)
+			}
 		}
 	}
 }
@@ -67,7 +69,8 @@ func TestTheCommandsOfThePageAboutTheMiddlewareRun(t *testing.T) {
 	example := program(t, "./examples/payments")
 	// Refusals are what the page shows, so that a status of 400 and more ends nothing.
 	script := "set +eo pipefail; unset -f curl; trap 'kill -9 $(jobs -p) 2> /dev/null' EXIT\n" +
-		"payments() { exec " + example + " -listen " + at[0] + " -operator " + at[1] + " \"$@\"; }\n" +
+		"payments() {\n" +
+		"  exec " + example + " -listen " + at[0] + " -operator " + at[1] + " \"$@\"\n}\n" +
 		"payments > first.log 2>&1 & first=$!\n" +
 		"until curl -s http://127.0.0.1:8081/held; do sleep 0.1; done\n" +
 		shell[1] + "echo =====\nkill $first; wait $first\n" +
