@@ -110,7 +110,7 @@ through a state machine to its effects: exactly as if it had arrived once.`,
 	root.SetCompletionCommandGroupID(groupServer)
 	root.SetHelpCommandGroupID(groupServer)
 	root.AddCommand(a.serveCommand(), a.demoCommand(), a.initCommand(), a.configCommand(),
-		a.backupCommand(), a.versionCommand())
+		a.backupCommand(), a.scenariosCommand(), a.versionCommand())
 	for _, c := range root.Commands() {
 		c.GroupID = groupServer
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxPatience bounds each wait of a scenario, and each exchange.
-	maxPatience = 15 * time.Second
+	// maxPause bounds the pauses that a scenario can ask for.
+	maxPause = 10 * time.Second
 	// maxReply bounds the body of an answer.
 	maxReply = 64 << 20
 )
@@ -35,8 +35,8 @@ type reply struct {
 	sent []byte
 }
 
-// exchange sends a request on a connection of its own and reads the answer. Faults of the connection
-// are part of the reply.
+// exchange sends a request on a connection of its own and reads the answer. Faults of the
+// connection are part of the reply.
 type exchange struct {
 	conn net.Conn
 	done chan struct{}
@@ -44,12 +44,14 @@ type exchange struct {
 }
 
 // begin connects and starts the exchange.
-func begin(ctx context.Context, target *url.URL, b *built) (*exchange, error) {
-	conn, err := dial(ctx, target)
+func begin(ctx context.Context, target *url.URL, patience time.Duration, b *built) (
+	*exchange, error,
+) {
+	conn, err := dial(ctx, target, patience)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the target: %w", err)
 	}
-	if err := conn.SetDeadline(time.Now().Add(maxPatience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
 	}
 	x := &exchange{conn: conn, done: make(chan struct{})}
@@ -73,8 +75,8 @@ func (x *exchange) hangUp() {
 	<-x.done
 }
 
-func dial(ctx context.Context, target *url.URL) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxPatience)
+func dial(ctx context.Context, target *url.URL, patience time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	address := target.Host
 	if target.Port() == "" {

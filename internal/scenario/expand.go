@@ -61,7 +61,7 @@ func (v vars) value(name string) (string, error) {
 		}
 		return string(b), nil
 	}
-	return "", fmt.Errorf("${%s} is not known; there are key, n, fill:N, random:N and byte:HH", name)
+	return "", fmt.Errorf("${%s} is unknown; there are key, n, fill:N, random:N and byte:HH", name)
 }
 
 func letters(n int) string {

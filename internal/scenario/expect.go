@@ -95,8 +95,8 @@ func (e *Expect) compareStatus(d *diff, got *reply) {
 	}
 }
 
-// compareProblem checks the form of a problem and the end of its type, since each implementation has
-// URIs of its own.
+// compareProblem checks the form of a problem and the end of its type, since each implementation
+// has URIs of its own.
 func compareProblem(d *diff, got *reply, name string) {
 	media, _, _ := mime.ParseMediaType(got.header.Get("Content-Type"))
 	if media != "application/problem+json" {

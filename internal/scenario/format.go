@@ -149,8 +149,8 @@ type Expect struct {
 	SameAs string `yaml:"same_as"`
 	// NotSameBody names a step whose body this one has not.
 	NotSameBody string `yaml:"not_same_body"`
-	// Headers have exactly these lines, in this order; Matches one line that a pattern matches; Lacks
-	// are not there.
+	// Headers have exactly these lines, in this order; Matches one line that a pattern matches;
+	// Lacks are not there.
 	Headers map[string][]string `yaml:"headers"`
 	Matches map[string]string   `yaml:"matches"`
 	Lacks   []string            `yaml:"lacks"`

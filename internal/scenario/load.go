@@ -17,8 +17,8 @@ import (
 // up; it holds no scenarios.
 const Settings = "gateway.yaml"
 
-// Load reads the scenarios of all .yaml files in a folder. It refuses unknown members, and what makes
-// no sense, with the file and the scenario.
+// Load reads the scenarios of all .yaml files in a folder. It refuses unknown members, and what
+// makes no sense, with the file and the scenario.
 func Load(folder fs.FS) ([]Scenario, error) {
 	names, err := fs.Glob(folder, "*.yaml")
 	if err != nil {
@@ -114,8 +114,8 @@ func (b *Behaviour) check() error {
 		return fmt.Errorf("close is %q, want unanswered or within", b.Close)
 	case b.Body != nil && b.Pieces != nil:
 		return errors.New("it has both a body and pieces")
-	case b.Delay > maxPatience || b.Pause > maxPatience:
-		return fmt.Errorf("a delay is longer than %s", maxPatience)
+	case b.Delay > maxPause || b.Pause > maxPause:
+		return fmt.Errorf("a delay is longer than %s", maxPause)
 	}
 	return checkHeaders(slices.Concat(b.Headers, b.Early, b.Trailers))
 }
@@ -163,8 +163,8 @@ func (st *Step) check(known map[string]bool) error {
 		return errors.New("a step in the background needs a name")
 	case st.Send != nil && !st.Background && st.Expect == nil:
 		return errors.New("it expects nothing")
-	case st.Wait > maxPatience:
-		return fmt.Errorf("wait is longer than %s", maxPatience)
+	case st.Wait > maxPause:
+		return fmt.Errorf("wait is longer than %s", maxPause)
 	case st.Access != "" && st.Access != "allow" && st.Access != "forbid":
 		return fmt.Errorf("access is %q, want allow or forbid", st.Access)
 	}

@@ -30,6 +30,8 @@ type Origin struct {
 type act struct {
 	behaviours []Behaviour
 	key        string
+	// patience bounds each wait.
+	patience time.Duration
 
 	mu        sync.Mutex
 	changed   chan struct{} // closed and made anew when a run begins
@@ -59,7 +61,7 @@ func ListenOrigin(ctx context.Context, address string) (*Origin, error) {
 	}
 	o := &Origin{listener: l, acts: map[string]*act{}}
 	o.server = &http.Server{
-		Handler: o, ReadHeaderTimeout: maxPatience, IdleTimeout: 2 * maxPatience,
+		Handler: o, ReadHeaderTimeout: defaultPatience, IdleTimeout: 2 * defaultPatience,
 	}
 	go func() { _ = o.server.Serve(l) }() // ends with Close
 	return o, nil
@@ -145,7 +147,7 @@ func (a *act) serve(w http.ResponseWriter, r *http.Request, path string) {
 		one.body, one.trailer = body, r.Trailer
 		a.mu.Unlock()
 	}
-	if !pauseFor(r.Context(), b.Delay) || b.Waits && !one.wait(r.Context()) {
+	if !pauseFor(r.Context(), b.Delay) || b.Waits && !one.wait(r.Context(), a.patience) {
 		panic(http.ErrAbortHandler)
 	}
 	if err := b.answer(w, vars{a.key, one.n}); err != nil {
@@ -179,7 +181,7 @@ func (a *act) count() int {
 
 // until waits until there are so many runs.
 func (a *act) until(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeout(ctx, maxPatience)
+	ctx, cancel := context.WithTimeout(ctx, a.patience)
 	defer cancel()
 	for {
 		a.mu.Lock()
@@ -191,7 +193,7 @@ func (a *act) until(ctx context.Context, n int) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("the origin got %d requests in %s, want %d", have, maxPatience, n)
+			return fmt.Errorf("the origin got %d requests in %s, want %d", have, a.patience, n)
 		}
 	}
 }
@@ -214,8 +216,8 @@ func (a *act) letAllGo() {
 	}
 }
 
-func (one *run) wait(ctx context.Context) bool {
-	timer := time.NewTimer(maxPatience)
+func (one *run) wait(ctx context.Context, patience time.Duration) bool {
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case <-one.goOn:
@@ -362,7 +364,7 @@ func echoBack(w http.ResponseWriter) error {
 		return err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(maxPatience))
+	_ = conn.SetDeadline(time.Now().Add(defaultPatience))
 	const head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n"
 	if _, err := io.WriteString(conn, head); err != nil {
 		return nil // the connection is ours, and gone

@@ -76,7 +76,11 @@ func (r *Request) build(to where, v vars) (*built, error) {
 
 // frame writes the headers that tell of the body, and the body itself.
 func (r *Request) frame(b *built, line func(name, value string), v vars) error {
-	if kind := or(r.Type, "application/json"); kind != "none" && (b.payload != nil || r.Type != "") {
+	kind := r.Type
+	if kind == "" && b.payload != nil {
+		kind = "application/json"
+	}
+	if kind != "" && kind != "none" {
 		line("Content-Type", kind)
 	}
 	if r.Gzip != nil {

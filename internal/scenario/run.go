@@ -19,10 +19,14 @@ type Config struct {
 	Origin *Origin
 	// Parallel is how many scenarios run side by side. Default 8.
 	Parallel int
+	// Patience bounds each exchange, and each wait for something to happen. A target that makes a
+	// repeat wait has to have answered within it. Default 15s.
+	Patience time.Duration
 }
 
 const (
 	defaultParallel = 8
+	defaultPatience = 15 * time.Second
 	// maxScenario bounds a scenario.
 	maxScenario = time.Minute
 	// probes bounds the tries to reach the origin through the target before anything is run.
@@ -33,6 +37,7 @@ const (
 type Result struct {
 	ID       string   `json:"id"`
 	Title    string   `json:"title"`
+	Why      string   `json:"why"`
 	Cases    []string `json:"cases,omitempty"`
 	File     string   `json:"file"`
 	Passed   bool     `json:"passed"`
@@ -46,6 +51,9 @@ type Result struct {
 func Run(ctx context.Context, list []Scenario, cfg Config) ([]Result, error) {
 	if cfg.Parallel <= 0 {
 		cfg.Parallel = defaultParallel
+	}
+	if cfg.Patience <= 0 {
+		cfg.Patience = defaultPatience
 	}
 	if err := probe(ctx, cfg); err != nil {
 		return nil, err
@@ -77,7 +85,7 @@ func probe(ctx context.Context, cfg Config) error {
 		if err != nil {
 			return err
 		}
-		x, err := begin(ctx, cfg.Target, b)
+		x, err := begin(ctx, cfg.Target, cfg.Patience, b)
 		if err != nil {
 			p.end()
 			return err
@@ -102,7 +110,7 @@ func one(ctx context.Context, s *Scenario, cfg Config) Result {
 	start := time.Now()
 	p := newPlay(s, cfg)
 	defer p.end()
-	r := Result{ID: s.ID, Title: s.Title, Cases: s.Cases, File: s.File}
+	r := Result{ID: s.ID, Title: s.Title, Why: s.Why, Cases: s.Cases, File: s.File}
 	r.Problems = p.play(ctx)
 	r.Passed = len(r.Problems) == 0
 	r.Took = time.Since(start)
@@ -115,7 +123,9 @@ type play struct {
 	origin *Origin
 	target *url.URL
 	where  where
-	act    *act
+	// patience is that of the configuration.
+	patience time.Duration
+	act      *act
 	// running are exchanges in the background, by name; replies what came back.
 	running map[string]*exchange
 	replies map[string]*reply
@@ -133,7 +143,7 @@ func newPlay(s *Scenario, cfg Config) *play {
 			host: cfg.Target.Host, base: strings.TrimSuffix(cfg.Target.Path, "/"), on: s.On,
 			token: token,
 		},
-		act:     &act{behaviours: s.Origin, key: token},
+		act: &act{behaviours: s.Origin, key: token, patience: cfg.Patience}, patience: cfg.Patience,
 		running: map[string]*exchange{}, replies: map[string]*reply{},
 		expected: map[string]*Expect{},
 	}
@@ -229,7 +239,7 @@ func (p *play) send(ctx context.Context, st *Step) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := begin(ctx, p.target, b)
+	x, err := begin(ctx, p.target, p.patience, b)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,9 @@ func groups(base oncehttp.Config) map[string]oncehttp.Config {
 			c.MaxBody, c.MaxAnswer = 1<<10, 4<<10
 		}),
 		"raw": with(func(c *oncehttp.Config) {
-			c.Content.Rules = map[string]oncehttp.ContentRule{"application/json": oncehttp.ContentRaw}
+			c.Content.Rules = map[string]oncehttp.ContentRule{
+				"application/json": oncehttp.ContentRaw,
+			}
 		}),
 		"ignore": with(func(c *oncehttp.Config) { c.Content.Ignore = []string{"/sent_at"} }),
 		"never":  with(func(c *oncehttp.Config) { c.Keep = keepNoErrors }),
@@ -60,11 +62,13 @@ func keepErrors(status int) oncehttp.Verdict {
 	return oncehttp.KeepDefault(status)
 }
 
+// wrapper puts something in front of the proxy of a group.
+type wrapper func(group string, h http.Handler) http.Handler
+
 var quiet = log.New(io.Discard, "", 0)
 
 // target is a reverse proxy in front of the origin, whose groups are wrapped.
-func target(t *testing.T, o *scenario.Origin, wrap func(group string, h http.Handler) http.Handler,
-) *url.URL {
+func target(t *testing.T, o *scenario.Origin, wrap wrapper) *url.URL {
 	t.Helper()
 	to := &url.URL{Scheme: "http", Host: o.Address()}
 	proxy := &httputil.ReverseProxy{
@@ -87,14 +91,15 @@ func target(t *testing.T, o *scenario.Origin, wrap func(group string, h http.Han
 		"never", "always"} {
 		byGroup[group] = wrap(group, proxy)
 	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	byPath := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		group := strings.SplitN(r.URL.Path, "/", 3)[1]
 		if h := byGroup[group]; h != nil {
 			h.ServeHTTP(w, r)
 			return
 		}
 		proxy.ServeHTTP(w, r)
-	}))
+	})
+	server := httptest.NewUnstartedServer(byPath)
 	server.Config.ErrorLog = quiet
 	server.Start()
 	t.Cleanup(server.Close)

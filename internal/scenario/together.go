@@ -22,7 +22,7 @@ func (p *play) together(ctx context.Context, t *Together) ([]string, error) {
 		}
 	}()
 	for _, b := range requests {
-		x, err := begin(ctx, p.target, b)
+		x, err := begin(ctx, p.target, p.patience, b)
 		if err != nil {
 			return nil, err
 		}
