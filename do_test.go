@@ -27,8 +27,8 @@ type receipt struct {
 func TestDoRunsOnce(t *testing.T) {
 	g := newGuard(t, memory(t), once.Config{})
 	want := receipt{
-		ID: "r\x001", Amount: math.MaxInt64, Tags: []string{"é", ""}, Meta: map[string]string{"a": "b"},
-		Next: &receipt{ID: "2"},
+		ID: "r\x001", Amount: math.MaxInt64, Tags: []string{"é", ""},
+		Meta: map[string]string{"a": "b"}, Next: &receipt{ID: "2"},
 	}
 	runs := 0
 	pay := func(context.Context) (receipt, error) { runs++; return want, nil }
@@ -162,7 +162,8 @@ func TestAResultThatCantBeWritten(t *testing.T) {
 		if err != nil || !math.IsInf(r.Value, 1) || r.NotStored == nil {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if _, err = once.Do(t.Context(), g, operation(t, "a"), inf); !errors.Is(err, once.ErrNotKept) {
+		_, err = once.Do(t.Context(), g, operation(t, "a"), inf)
+		if !errors.Is(err, once.ErrNotKept) {
 			t.Errorf("then %v", err)
 		}
 		func() {
@@ -190,7 +191,8 @@ func TestR15_AValueThatIsNotStoredIsTrue(t *testing.T) {
 		g := newGuard(t, f, once.Config{OnUnknown: once.Hold})
 		runs := 0
 		r, err, _ := attempt(t, g, ran(&runs))
-		if err != nil || r.Value != 7 || r.Replayed || !errors.Is(r.NotStored, once.ErrUnavailable) {
+		if err != nil || r.Value != 7 || r.Replayed ||
+			!errors.Is(r.NotStored, once.ErrUnavailable) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		time.Sleep(time.Minute)

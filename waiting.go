@@ -74,17 +74,26 @@ func (g *Guard) waitAndClaim(parent context.Context, c Claim, busy *InFlightErro
 		w, err := g.claim(ctx, parent, c)
 		if !errors.As(err, &busy) {
 			g.waiting.leave(c.Identity, line)
-			if err != nil && claimEvent(err) == EventUnavailable && ctx.Err() != nil {
+			if err != nil && claimEvent(err) == EventUnavailable && isOver(ctx) {
 				return nil, endOfWait(ctx, busy) // what was cut off is no fault of the store
 			}
 			return w, err
 		}
 		early = g.pause(ctx, c.Identity, line, min(pause, busy.Rest+time.Millisecond), early)
 		g.waiting.leave(c.Identity, line)
-		if ctx.Err() != nil {
+		if isOver(ctx) {
 			return nil, endOfWait(ctx, busy)
 		}
 	}
+}
+
+// isOver reports whether a context has ended, or is about to: a store may look at the deadline, as
+// a callContext does, before the context's own timer has fired.
+func isOver(ctx context.Context) bool {
+	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }
 
 var errWaitOver = errors.New("wait is over")
