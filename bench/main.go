@@ -60,7 +60,8 @@ func runLoad(ctx context.Context, args []string) error {
 // runFill writes a large store.
 func runFill(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("fill", flag.ContinueOnError)
-	kind := f.String("kind", "remembered", "remembered: callbacks that are done; pending: effects")
+	kind := f.String("kind", "remembered", "remembered: callbacks that are done; "+
+		"pending: effects; records: those of idempotency keys")
 	path := f.String("store", "once.db", "the file, which is made")
 	rows := f.Int64("rows", 1_000_000, "how many")
 	if err := f.Parse(args); err != nil {
@@ -71,8 +72,10 @@ func runFill(ctx context.Context, args []string) error {
 		return fill.Remembered(ctx, *path, *rows)
 	case "pending":
 		return fill.Pending(ctx, *path, *rows)
+	case "records":
+		return fill.Records(ctx, *path, *rows)
 	}
-	return fmt.Errorf("no kind %q of rows; there are remembered and pending", *kind)
+	return fmt.Errorf("no kind %q of rows; there are remembered, pending and records", *kind)
 }
 
 // runServe is one of the peers.

@@ -82,5 +82,17 @@ func keyRows() []table.Row {
 			Digits: 2},
 		{ID: "middleware.bare", Title: "  bare handler, µs", Digits: 2},
 		{ID: "middleware.bare-allocs", Title: "  bare handler, allocations", Digits: 1},
+		{ID: "records.sqlite", Title: "a claim among 10,000,000 records / 10,000, SQLite",
+			AtMost: 1.3, Digits: 2},
+		{ID: "records.sqlite-rate", Title: "  among 10,000,000, claims/s"},
+		{ID: "records.sqlite-few-rate", Title: "  among 10,000, claims/s"},
+		{ID: "records.sqlite-cpu", Title: "  among 10,000,000, µs of CPU a claim", Digits: 1},
+		{ID: "records.sqlite-few-cpu", Title: "  among 10,000, µs of CPU a claim", Digits: 1},
+		{ID: "records.redis", Title: "a claim among 10,000,000 records / 10,000, Redis",
+			AtMost: 1.3, Digits: 2},
+		{ID: "records.redis-rate", Title: "  among 10,000,000, claims/s"},
+		{ID: "records.redis-few-rate", Title: "  among 10,000, claims/s"},
+		{ID: "records.redis-cpu", Title: "  among 10,000,000, µs of CPU a claim", Digits: 1},
+		{ID: "records.redis-few-cpu", Title: "  among 10,000, µs of CPU a claim", Digits: 1},
 	}
 }

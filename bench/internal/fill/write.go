@@ -34,16 +34,8 @@ type writer struct {
 // write a row.
 func open(path string, at time.Time) (_ *writer, err error) {
 	w := &writer{lanes: map[string]int64{}, counts: map[counter]int64{}, at: at.UnixMicro()}
-	if w.db, err = sqlite3.Open(path); err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
-	}
-	// The file is thrown away if the process dies here.
-	for _, p := range []string{"PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF",
-		"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA cache_size=-65536", "PRAGMA temp_store=FILE",
-		"BEGIN"} {
-		if err := w.db.Exec(p); err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", p, err), w.db.Close())
-		}
+	if w.db, w.indexes, err = openTable(path, "rows"); err != nil {
+		return nil, err
 	}
 	if err := w.prepare(); err != nil {
 		return nil, errors.Join(err, w.db.Close())
@@ -51,22 +43,54 @@ func open(path string, at time.Time) (_ *writer, err error) {
 	return w, nil
 }
 
-func (w *writer) prepare() error {
-	names, err := texts(w.db, "SELECT name FROM sqlite_schema WHERE type = 'index' AND "+
-		"tbl_name = 'rows' AND sql IS NOT NULL")
-	if err != nil {
-		return err
+// openTable opens a file to write very many rows of a table, begins a transaction, and drops the
+// table's indexes; it returns what makes them again.
+func openTable(path, table string) (db *sqlite3.Conn, indexes []string, err error) {
+	if db, err = sqlite3.Open(path); err != nil {
+		return nil, nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	w.indexes, err = texts(w.db, "SELECT sql FROM sqlite_schema WHERE type = 'index' AND "+
-		"tbl_name = 'rows' AND sql IS NOT NULL")
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := w.db.Exec("DROP INDEX " + name); err != nil {
-			return fmt.Errorf("drop index %s: %w", name, err)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, db.Close())
+		}
+	}()
+	// The file is thrown away if the process dies here.
+	for _, p := range []string{"PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF",
+		"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA cache_size=-65536", "PRAGMA temp_store=FILE",
+		"BEGIN"} {
+		if err := db.Exec(p); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", p, err)
 		}
 	}
+	of := " FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL AND tbl_name = '" + table + "'"
+	names, err := texts(db, "SELECT name"+of)
+	if err != nil {
+		return nil, nil, err
+	}
+	if indexes, err = texts(db, "SELECT sql"+of); err != nil {
+		return nil, nil, err
+	}
+	for _, name := range names {
+		if err := db.Exec("DROP INDEX " + name); err != nil {
+			return nil, nil, fmt.Errorf("drop index %s: %w", name, err)
+		}
+	}
+	return db, indexes, nil
+}
+
+// closeTable makes the indexes, ends the transaction, and gives the file back in WAL mode.
+func closeTable(db *sqlite3.Conn, indexes []string) error {
+	statements := append(indexes, "COMMIT", "PRAGMA locking_mode=NORMAL",
+		"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA main.wal_checkpoint(TRUNCATE)")
+	for _, s := range statements {
+		if err := db.Exec(s); err != nil {
+			return fmt.Errorf("%.60q: %w", s, err)
+		}
+	}
+	return nil
+}
+
+func (w *writer) prepare() (err error) {
 	marks := strings.TrimSuffix(strings.Repeat("?,", len(columns)), ",")
 	w.row, _, err = w.db.Prepare("INSERT INTO rows (" + strings.Join(columns, ",") +
 		") VALUES (" + marks + ")")
@@ -179,12 +203,8 @@ func (w *writer) close() error {
 			return fmt.Errorf("write counters: %w", err)
 		}
 	}
-	statements := append(w.indexes, "COMMIT", "PRAGMA locking_mode=NORMAL",
-		"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA wal_checkpoint(TRUNCATE)")
-	for _, s := range statements {
-		if err := w.db.Exec(s); err != nil {
-			return fmt.Errorf("%.60q: %w", s, err)
-		}
+	if err := closeTable(w.db, w.indexes); err != nil {
+		return err
 	}
 	return w.release()
 }

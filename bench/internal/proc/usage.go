@@ -7,11 +7,22 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // clockTicks is the unit of processor times in /proc: USER_HZ is 100 on every Linux that Go runs
 // on.
 const clockTicks = 100
+
+// OwnCPU returns the processor time that this process used.
+func OwnCPU() (time.Duration, error) {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0, fmt.Errorf("read processor time: %w", err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
+}
 
 // CPU returns the processor time that the process used, with a resolution of 10 ms.
 func (p *Process) CPU() (time.Duration, error) {
