@@ -24,7 +24,7 @@ func groups(base oncehttp.Config) map[string]oncehttp.Config {
 		set(&c)
 		return c
 	}
-	all := map[string]oncehttp.Config{
+	return map[string]oncehttp.Config{
 		"optional": base,
 		"required": with(func(c *oncehttp.Config) { c.Key = oncehttp.KeyRequired }),
 		"hold": with(func(c *oncehttp.Config) {
@@ -40,26 +40,23 @@ func groups(base oncehttp.Config) map[string]oncehttp.Config {
 			}
 		}),
 		"ignore": with(func(c *oncehttp.Config) { c.Content.Ignore = []string{"/sent_at"} }),
-		"never":  with(func(c *oncehttp.Config) { c.Keep = keepNoErrors }),
-		"always": with(func(c *oncehttp.Config) { c.Keep = keepErrors }),
+		"ambiguous": with(func(c *oncehttp.Config) {
+			c.Keep = func(status int) oncehttp.Verdict {
+				if status == 500 || status == 502 || status == 504 {
+					return oncehttp.Keep
+				}
+				return oncehttp.KeepDefault(status)
+			}
+		}),
+		"always": with(func(c *oncehttp.Config) {
+			c.Keep = func(status int) oncehttp.Verdict {
+				if status >= 500 {
+					return oncehttp.Keep
+				}
+				return oncehttp.KeepDefault(status)
+			}
+		}),
 	}
-	return all
-}
-
-// keepNoErrors frees the key after each error of the server.
-func keepNoErrors(status int) oncehttp.Verdict {
-	if status >= 500 {
-		return oncehttp.Free
-	}
-	return oncehttp.KeepDefault(status)
-}
-
-// keepErrors keeps the errors of the server.
-func keepErrors(status int) oncehttp.Verdict {
-	if status >= 500 {
-		return oncehttp.Keep
-	}
-	return oncehttp.KeepDefault(status)
 }
 
 // wrapper puts something in front of the proxy of a group.
@@ -87,8 +84,7 @@ func target(t *testing.T, o *scenario.Origin, wrap wrapper) *url.URL {
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
 	}
 	byGroup := map[string]http.Handler{}
-	for _, group := range []string{"optional", "required", "hold", "wait", "small", "raw", "ignore",
-		"never", "always"} {
+	for group := range groups(oncehttp.Config{}) {
 		byGroup[group] = wrap(group, proxy)
 	}
 	byPath := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
