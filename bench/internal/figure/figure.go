@@ -68,6 +68,12 @@ func Figures() []Figure {
 		{Name: "pages", About: "pages of the API over ten million rows", Measure: pages},
 		{Name: "middleware", About: "what idempotency keys add to a handler, in process",
 			Measure: middleware},
+		{Name: "gateway-sqlite", About: "idempotency keys in a gateway over SQLite",
+			Measure: gatewaySQLite},
+		{Name: "gateway-redis", About: "idempotency keys in a gateway over Redis",
+			Measure: gatewayRedis},
+		{Name: "gateway-large", About: "memory of a gateway while a gigabyte goes through it",
+			Measure: gatewayLarge},
 		{Name: "records", About: "claims of new keys beside ten million records",
 			Measure: records},
 	}

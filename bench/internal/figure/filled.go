@@ -131,7 +131,7 @@ func remembered(ctx context.Context, b *Bench) error {
 		p.Path = "/in/stored"
 		watch, stop := context.WithCancel(ctx)
 		most := make(chan int64, 1)
-		go func() { most <- highestMemory(watch, s) }()
+		go func() { most <- highestMemory(watch, s, 250*time.Millisecond) }()
 		r, err := b.Load(ctx, p)
 		stop()
 		memory := <-most
@@ -171,8 +171,9 @@ func (b *Bench) knows(ctx context.Context, s *serving.Server) error {
 	return nil
 }
 
-// highestMemory returns the most memory that a server took until ctx ended.
-func highestMemory(ctx context.Context, s *serving.Server) int64 {
+// highestMemory returns the most memory that a server took until ctx ended, looking at it with a
+// pause between.
+func highestMemory(ctx context.Context, s *serving.Server, pause time.Duration) int64 {
 	most := int64(0)
 	for {
 		if n, err := s.Memory(); err == nil {
@@ -181,7 +182,7 @@ func highestMemory(ctx context.Context, s *serving.Server) int64 {
 		select {
 		case <-ctx.Done():
 			return most
-		case <-time.After(250 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -1,0 +1,165 @@
+package figure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekit/once/bench/internal/load"
+	"github.com/oncekit/once/bench/internal/serving"
+)
+
+// gatewayConns is how many clients a gateway has.
+const gatewayConns = 256
+
+// front starts what stands before an origin, on an empty store, and runs fn with it.
+type front func(ctx context.Context, origin string, fn func(*serving.Server) error) error
+
+// traffic is a kind of requests.
+type traffic string
+
+const (
+	unguarded traffic = "no key"
+	firsts    traffic = "first requests"
+	replays   traffic = "replays"
+)
+
+func gatewaySQLite(ctx context.Context, b *Bench) error {
+	plain, err := b.through(ctx, "proxy", b.proxyFront, unguarded)
+	if err != nil {
+		return err
+	}
+	b.add("gateway-sqlite.proxy-rate", plain.Rate)
+	b.add("gateway-sqlite.load-cpu", float64(plain.CPU.Nanoseconds())/1e3)
+	open, err := b.gateway(ctx, "gateway-sqlite.", b.sqliteFront)
+	if err != nil {
+		return err
+	}
+	b.add("gateway-sqlite.proxy", open/plain.Rate)
+	return nil
+}
+
+func gatewayRedis(ctx context.Context, b *Bench) error {
+	_, err := b.gateway(ctx, "gateway-redis.", b.redisFront(serving.FsyncSecond))
+	if err == nil {
+		_, err = b.gateway(ctx, "gateway-redis.always-", b.redisFront(serving.FsyncAlways))
+	}
+	return err
+}
+
+// gateway measures a gateway with requests that bear no key, with first requests and with replays,
+// and returns the rate of the first kind. The rows begin with a prefix.
+func (b *Bench) gateway(ctx context.Context, rows string, f front) (float64, error) {
+	var rates [3]float64
+	for i, kind := range []traffic{unguarded, firsts, replays} {
+		r, err := b.through(ctx, strings.TrimRight(rows, ".-"), f, kind)
+		if err != nil {
+			return 0, err
+		}
+		rates[i] = r.Rate
+	}
+	b.add(rows+"first", rates[1]/rates[0])
+	b.add(rows+"replay", rates[2]/rates[0])
+	b.add(rows+"rate", rates[0])
+	b.add(rows+"first-rate", rates[1])
+	b.add(rows+"replay-rate", rates[2])
+	return rates[0], nil
+}
+
+func (b *Bench) proxyFront(ctx context.Context, origin string,
+	fn func(*serving.Server) error) error {
+	s, err := b.Proxy(ctx, origin)
+	if err != nil {
+		return err
+	}
+	defer s.Kill()
+	return fn(s)
+}
+
+func (b *Bench) sqliteFront(ctx context.Context, origin string,
+	fn func(*serving.Server) error) error {
+	return b.gatewayOn(ctx, origin, "", fn)
+}
+
+func (b *Bench) redisFront(f serving.Fsync) front {
+	return func(ctx context.Context, origin string, fn func(*serving.Server) error) (err error) {
+		dir, done, err := b.fresh()
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, done()) }()
+		return b.withRedis(ctx, dir, f, func(redis *serving.Server, _ *redis.Client) error {
+			return b.gatewayOn(ctx, origin, redis.Addr, fn)
+		})
+	}
+}
+
+func (b *Bench) gatewayOn(ctx context.Context, origin, redis string,
+	fn func(*serving.Server) error) (err error) {
+	dir, done, err := b.fresh()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	s, err := b.Gateway(ctx, dir, origin, redis)
+	if err != nil {
+		return err
+	}
+	defer s.Kill()
+	return fn(s)
+}
+
+// through sends requests of a kind through a front to an origin of their own.
+func (b *Bench) through(ctx context.Context, name string, f front, kind traffic) (r load.Result,
+	err error) {
+	err = b.with(ctx, "origin", "", "", func(origin *serving.Server) error {
+		return f(ctx, origin.Addr, func(s *serving.Server) error {
+			r, err = b.send(ctx, s, origin, kind)
+			if err == nil {
+				b.logf("%-20s %-14s %6.0f/s  p50 %v  p99 %v", name, kind, r.Rate, short(r.P50),
+					short(r.P99))
+			}
+			return err
+		})
+	})
+	return r, err
+}
+
+// send sends requests of a kind, and checks that the origin ran as often as it should have.
+func (b *Bench) send(ctx context.Context, s, origin *serving.Server, kind traffic) (load.Result,
+	error) {
+	p := b.plan(s, gatewayConns)
+	p.Path, p.Want, p.Status, p.Header = "/orders", `{"id":`, http.StatusCreated, "X-Account: 17"
+	p.Events, p.Keyed = []string{"finish"}, kind != unguarded
+	before := int64(0)
+	if kind == replays {
+		known := p
+		known.Warm, known.Measure, known.Count = 0, 0, duplicateCount
+		r, err := b.Load(ctx, known)
+		if err != nil {
+			return r, err
+		}
+		before, p.Distinct = r.Answered, duplicateCount
+	}
+	r, err := b.Load(ctx, p)
+	if err != nil {
+		return r, err
+	}
+	runs, replayed := r.Answered, int64(0)
+	if kind == replays {
+		runs, replayed = before, r.Answered
+	}
+	m, err := origin.Metrics(ctx)
+	if err != nil {
+		return r, err
+	}
+	if got := int64(m["origin_orders_total"]); got != runs || r.Replayed != replayed {
+		return r, fmt.Errorf("%s: of %d answers %d were replays, want %d; the origin ran %d times, "+
+			"want %d", kind, r.Answered, r.Replayed, replayed, got, runs)
+	}
+	return r, nil
+}
