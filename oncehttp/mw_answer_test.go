@@ -176,6 +176,8 @@ func TestR05AnAnswerOverTheLimitIsNotKeptAndNotRunAgain(t *testing.T) {
 				t.Fatalf("%s: the first caller got %d and %d bytes, %v", tt.name, first.status,
 					len(first.body), first.err)
 			}
+			// It was live: its client has all that was declared before its record is written.
+			until(t, "it is settled", func() bool { return a.store.record(t).State == once.Completed })
 			again := a.post("K", `{}`)
 			wantProblem(t, again, status, oncehttp.ProblemNotKept)
 			if !again.replayed() || again.header.Get("Location") != "/orders/7" ||

@@ -215,8 +215,8 @@ func TestF09TooLargeABodyIsRefusedBeforeAnyClaim(t *testing.T) {
 					}
 				}
 			}
-			if len(a.store.seen) != 0 {
-				t.Errorf("the store was asked %d times", len(a.store.seen))
+			if len(a.store.claims()) != 0 {
+				t.Errorf("the store was asked %d times", len(a.store.claims()))
 			}
 			a.wantRan(0)
 			fits := strings.Repeat("x", limit)
@@ -259,7 +259,7 @@ func TestABodyThatEndsEarlyIsNeverClaimed(t *testing.T) {
 		"Content-Length: 100\r\n\r\nhalf of")
 	_ = conn.(*net.TCPConn).CloseWrite()
 	wantProblem(t, readAnswer(conn), http.StatusBadRequest, oncehttp.ProblemBodyBroken)
-	if len(a.store.seen) != 0 {
+	if len(a.store.claims()) != 0 {
 		t.Error("it is claimed")
 	}
 	a.wantRan(0)

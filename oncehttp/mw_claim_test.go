@@ -63,9 +63,7 @@ func TestK01ARepeatThatMayWaitGetsTheReplay(t *testing.T) {
 	receive(t, "the handler runs", g.entered)
 	second := async(func() got { return a.post("K", `{}`) })
 	until(t, "the repeat asks a second time", func() bool {
-		a.store.mu.Lock()
-		defer a.store.mu.Unlock()
-		return len(a.store.seen) >= 3 // first, repeat, repeat after joining those that wait
+		return len(a.store.claims()) >= 3 // first, repeat, repeat after joining those that wait
 	})
 	close(g.leave)
 	wantReplay(t, receive(t, "the first answer", first), receive(t, "the replay", second))

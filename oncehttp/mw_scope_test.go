@@ -222,7 +222,7 @@ func TestS09NothingOfTheRequestIsKeptButItsFingerprint(t *testing.T) {
 	})
 	a.post(key, `{"card":"4242-hidden"}`, "Authorization", "Bearer test-token")
 	dump := fmt.Sprintf("%+v %s", a.store.record(t), &log)
-	for _, c := range a.store.seen {
+	for _, c := range a.store.claims() {
 		dump += fmt.Sprintf("%+v", c)
 	}
 	dump += string(a.store.record(t).Outcome.Data)
@@ -265,7 +265,7 @@ func TestAuthorizeIsAskedBeforeEachClaimAndReplay(t *testing.T) {
 	}
 	a.wantRan(1)
 	want := "first replay not-authorized not-authorized key-invalid"
-	if s := strings.Join(a.told, " "); s != want {
+	if s := a.observed(); s != want {
 		t.Errorf("told %q, want %q", s, want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,7 +36,6 @@ type faultyStore struct {
 	renew    func(context.Context, once.Grant) error   // before the renewal
 	replay   func(*once.ReplayError)                   // changes what is replayed
 	seen     []once.Claim                              // all claims
-	outcomes []once.Outcome                            // all that were tried
 }
 
 func (s *faultyStore) set(change func(*faultyStore)) {
@@ -66,7 +66,6 @@ func (s *faultyStore) Claim(ctx context.Context, c once.Claim) (once.Grant, erro
 func (s *faultyStore) Complete(ctx context.Context, g once.Grant, o once.Outcome) error {
 	s.mu.Lock()
 	before := s.complete
-	s.outcomes = append(s.outcomes, o)
 	s.mu.Unlock()
 	if before != nil {
 		if err := before(ctx, o); err != nil {
@@ -98,6 +97,13 @@ func (s *faultyStore) Renew(ctx context.Context, g once.Grant, lease time.Durati
 		}
 	}
 	return s.Store.Renew(ctx, g, lease)
+}
+
+// claims are those that the store was asked for.
+func (s *faultyStore) claims() []once.Claim {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.seen)
 }
 
 // record is the only record of the store.
@@ -187,6 +193,13 @@ func (a *api) observe(_ *http.Request, what string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.told = append(a.told, what)
+}
+
+// observed is what Observe was told.
+func (a *api) observed() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return strings.Join(a.told, " ")
 }
 
 // got is an answer as its client has it.
