@@ -59,7 +59,7 @@ var errBroken = errors.New("broken")
 // attempt calls Do in a goroutine of its own and returns what came out of it.
 func attempt(
 	t *testing.T, g *once.Guard, fn func(context.Context) (int, error),
-) (r once.Result[int], err error, panicked any) {
+) (r once.Result[int], panicked any, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -67,7 +67,7 @@ func attempt(
 		r, err = once.Do(t.Context(), g, operation(t, "a"), fn)
 	}()
 	<-done
-	return r, err, panicked
+	return r, panicked, err
 }
 
 func ran(n *int) func(context.Context) (int, error) {
@@ -79,7 +79,7 @@ func TestK19_WorkThatFailsIsLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				retry := newGuard(t, memory(t), once.Config{})
-				_, err, panicked := attempt(t, retry, fn)
+				_, panicked, err := attempt(t, retry, fn)
 				switch name {
 				case "error":
 					if err != errBroken {
@@ -101,7 +101,7 @@ func TestK19_WorkThatFailsIsLost(t *testing.T) {
 				hold := newGuard(t, memory(t), once.Config{OnUnknown: once.Hold})
 				_, _, _ = attempt(t, hold, fn)
 				runs := 0
-				_, err, _ = attempt(t, hold, ran(&runs))
+				_, _, err = attempt(t, hold, ran(&runs))
 				if !errors.Is(err, once.ErrUnknown) || runs != 0 {
 					t.Errorf("under hold it ran %d times, %v", runs, err)
 				}
@@ -112,14 +112,14 @@ func TestK19_WorkThatFailsIsLost(t *testing.T) {
 
 func TestWorkWithoutEffectFreesTheKey(t *testing.T) {
 	g := newGuard(t, memory(t), once.Config{OnUnknown: once.Hold})
-	_, err, _ := attempt(t, g, func(context.Context) (int, error) {
+	_, _, err := attempt(t, g, func(context.Context) (int, error) {
 		return 0, once.NoEffect(errBroken)
 	})
 	if !errors.Is(err, errBroken) || !once.HadNoEffect(err) || err.Error() != "broken" {
 		t.Errorf("returned %v", err)
 	}
 	runs := 0
-	r, err, _ := attempt(t, g, ran(&runs))
+	r, _, err := attempt(t, g, ran(&runs))
 	if err != nil || r.Value != 7 || r.Replayed || runs != 1 {
 		t.Errorf("then %+v, %v", r, err)
 	}
@@ -135,12 +135,12 @@ func TestALossThatIsNotStoredIsTold(t *testing.T) {
 		f.complete = func(context.Context, once.Grant, once.Outcome) error { return gone }
 		f.release = func(context.Context, once.Grant) error { return gone }
 		g := newGuard(t, f, once.Config{})
-		_, err, _ := attempt(t, g, failing["error"])
+		_, _, err := attempt(t, g, failing["error"])
 		if !errors.Is(err, errBroken) || !errors.Is(err, gone) {
 			t.Errorf("returned %v", err)
 		}
 		time.Sleep(time.Minute)
-		_, err, _ = attempt(t, g, func(context.Context) (int, error) {
+		_, _, err = attempt(t, g, func(context.Context) (int, error) {
 			return 0, once.NoEffect(errBroken)
 		})
 		if !errors.Is(err, errBroken) || !errors.Is(err, gone) || !once.HadNoEffect(err) {
@@ -190,13 +190,13 @@ func TestR15_AValueThatIsNotStoredIsTrue(t *testing.T) {
 		}
 		g := newGuard(t, f, once.Config{OnUnknown: once.Hold})
 		runs := 0
-		r, err, _ := attempt(t, g, ran(&runs))
+		r, _, err := attempt(t, g, ran(&runs))
 		if err != nil || r.Value != 7 || r.Replayed ||
 			!errors.Is(r.NotStored, once.ErrUnavailable) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		time.Sleep(time.Minute)
-		_, err, _ = attempt(t, g, ran(&runs))
+		_, _, err = attempt(t, g, ran(&runs))
 		if !errors.Is(err, once.ErrUnknown) || runs != 1 {
 			t.Errorf("then %v, it ran %d times", err, runs)
 		}

@@ -389,3 +389,32 @@ func TestTheSweeperLogsFaultsAndGoesOn(t *testing.T) {
 		}
 	})
 }
+
+func TestAClaimIsBoundedByItsCallerAndItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		var left time.Duration
+		f.claim = func(ctx context.Context, _ once.Claim) (once.Grant, error) {
+			deadline, _ := ctx.Deadline()
+			left = time.Until(deadline)
+			return once.Grant{}, once.ErrCorrupt
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), second)
+		defer cancel()
+		for _, c := range []struct {
+			ctx  context.Context
+			cfg  once.Config
+			want time.Duration
+		}{
+			{t.Context(), once.Config{}, 5 * second},
+			{t.Context(), once.Config{Lease: 6 * second}, 2 * second}, // a third
+			{t.Context(), once.Config{StoreTimeout: 3 * second}, 3 * second},
+			{ctx, once.Config{}, second},
+		} {
+			_, _ = newGuard(t, f, c.cfg).Begin(c.ctx, operation(t, "a"))
+			if left != c.want {
+				t.Errorf("%+v: the store has %s, want %s", c.cfg, left, c.want)
+			}
+		}
+	})
+}

@@ -333,3 +333,34 @@ func TestK01_ManyAtOnceRunOnce(t *testing.T) {
 		t.Errorf("it ran %d times", n)
 	}
 }
+
+func TestARepeatIsWokenWhenALostClaimWasGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		first := true
+		f.claim = func(ctx context.Context, c once.Claim) (once.Grant, error) {
+			grant, err := f.inner.Claim(ctx, c)
+			if first {
+				first = false
+				<-ctx.Done() // it has landed, and its answer is lost
+				return once.Grant{}, ctx.Err()
+			}
+			return grant, err
+		}
+		cfg := waits
+		cfg.StoreTimeout = second
+		g := newGuard(t, f, cfg)
+		lost := repeat(t, g, t.Context())
+		time.Sleep(500 * time.Millisecond)
+		a := <-repeat(t, g, t.Context())
+		if a.err != nil || a.took != 500*time.Millisecond {
+			t.Fatalf("after %s: %v", a.took, a.err)
+		}
+		if b := <-lost; !errors.Is(b.err, once.ErrUnavailable) {
+			t.Errorf("the lost one: %v", b.err)
+		}
+		if err := a.work.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+}

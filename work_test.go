@@ -370,3 +370,30 @@ func TestALogSaysWhatAnOperatorNeedsAndNoData(t *testing.T) {
 		}
 	})
 }
+
+func TestARenewalThatFailedIsTriedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		watch := newStopwatch()
+		f.renew = func(ctx context.Context, g once.Grant, d time.Duration) error {
+			watch.note()
+			if len(watch.noted()) < 3 {
+				return once.ErrUnavailable
+			}
+			return f.inner.Renew(ctx, g, d)
+		}
+		w := begin(t, newGuard(t, f, lease), "a")
+		time.Sleep(40 * second)
+		if err := w.Context().Err(); err != nil {
+			t.Errorf("the context has ended: %v", err)
+		}
+		want := []time.Duration{10 * second, 12500 * time.Millisecond, 15 * second, 25 * second,
+			35 * second}
+		if got := watch.noted(); !slices.Equal(got, want) {
+			t.Errorf("renewed at %v, want %v", got, want)
+		}
+		if err := w.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+}
