@@ -25,6 +25,10 @@ const (
 	namePaused      = "once_destination_paused"
 	nameOpen        = "once_destination_open"
 	nameSourcePause = "once_source_paused"
+	nameRequests    = "once_requests_total"
+	nameRequestTime = "once_request_seconds"
+	nameRequestEnds = "once_request_attempts_total"
+	nameRecords     = "once_records"
 	nameDropped     = "once_rejected_dropped_total"
 	nameReady       = "once_store_ready"
 	nameBuild       = "once_build_info"
@@ -62,6 +66,14 @@ func Families() []Family {
 			"1 while callbacks wait because the service that they are handed to refuses us."},
 		{nameDropped, "counter", []string{"source"},
 			"Refused messages that were not kept for the operator."},
+		{nameRequests, "counter", []string{"route", "outcome"},
+			"Requests to the gateway, by what came of them. The route is empty where none matches."},
+		{nameRequestTime, "histogram", []string{"route"},
+			"Time from a request's headers to the end of its answer, in seconds."},
+		{nameRequestEnds, "counter", []string{"route", "result"},
+			"Guarded attempts that ended, by what is kept of them."},
+		{nameRecords, "gauge", []string{"state"},
+			"Records in the store. Of records in Redis there is no count."},
 		{nameReady, "gauge", nil,
 			"1 while the store can be written, as of this scrape."},
 		{nameBuild, "gauge", []string{"version", "goversion"},
@@ -79,6 +91,10 @@ func family(name string) Family {
 // gave up, and from a handler in memory to one that calls a slow service.
 func ackBuckets() []float64 {
 	return []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}
+}
+
+func requestBuckets() []float64 {
+	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 }
 
 func attemptBuckets() []float64 {

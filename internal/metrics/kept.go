@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/oncekit/once"
 	"github.com/oncekit/once/queue"
 )
 
@@ -18,13 +19,16 @@ const countsTimeout = 5 * time.Second
 type kept struct {
 	counts                                  func(context.Context) (queue.Counts, error)
 	isOpen, isPaused                        func() map[string]bool
+	records                                 func() map[once.RecordState]int64
 	log                                     *slog.Logger
 	callbacks, effects, tasks, open, paused *prometheus.Desc
+	byState                                 *prometheus.Desc
 }
 
 func newKept(cfg Config, log *slog.Logger) *kept {
 	return &kept{
 		counts: cfg.Counts, isOpen: cfg.Open, isPaused: cfg.Paused, log: log,
+		records: cfg.Records, byState: desc(nameRecords),
 		open: desc(nameOpen), paused: desc(nameSourcePause),
 		callbacks: desc(nameCallbacks), effects: desc(nameEffects), tasks: desc(nameTasks),
 	}
@@ -42,6 +46,7 @@ func (k *kept) Describe(out chan<- *prometheus.Desc) {
 	out <- k.tasks
 	out <- k.open
 	out <- k.paused
+	out <- k.byState
 }
 
 // Collect implements prometheus.Collector. Without an answer of the store the gauges are missing:
@@ -57,6 +62,7 @@ func (k *kept) Collect(out chan<- prometheus.Metric) {
 			out <- gauge(d, int64(oneIf(is)), name)
 		}
 	}
+	k.collectRecords(out)
 	if k.counts == nil {
 		return
 	}
@@ -96,4 +102,19 @@ func (k *kept) rows(out chan<- prometheus.Metric, of queue.RowCount, all map[que
 
 func gauge(d *prometheus.Desc, n int64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+}
+
+// collectRecords shows every state, also those without records, where they are counted.
+func (k *kept) collectRecords(out chan<- prometheus.Metric) {
+	if k.records == nil {
+		return
+	}
+	counts := k.records()
+	if counts == nil {
+		return
+	}
+	for _, state := range []once.RecordState{once.InFlight, once.Completed, once.Released, once.Lost,
+		once.Held} {
+		out <- gauge(k.byState, counts[state], string(state))
+	}
 }

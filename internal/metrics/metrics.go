@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/oncekit/once"
 	"github.com/oncekit/once/queue"
 )
 
@@ -30,6 +31,9 @@ type Config struct {
 	Open func() map[string]bool
 	// Paused says of which sources the service refuses us, once a scrape. Default: there are none.
 	Paused func() map[string]bool
+	// Records counts the gateway's records by state, once a scrape; nil where nobody counts them.
+	// Default: nobody does.
+	Records func() map[once.RecordState]int64
 	// Version of the program. Default "unknown".
 	Version string
 	// Logger gets failed scrapes. Default: discards.
@@ -48,6 +52,9 @@ type Metrics struct {
 	paused                                       *prometheus.GaugeVec
 	conflicts                                    prometheus.Counter
 	ready                                        prometheus.Gauge
+
+	requests, requestEnds *prometheus.CounterVec
+	requestTime           *prometheus.HistogramVec
 
 	sources table[string, *sourceHandles]
 	results table[resultKey, *resultHandles]
@@ -79,12 +86,14 @@ func New(cfg Config) (*Metrics, error) {
 	m.tries, m.dropped = counters(nameEffectTries), counters(nameDropped)
 	m.ack, m.seconds = times(nameAck, ackBuckets()), times(nameAttemptTime, attemptBuckets())
 	m.paused = gauges(namePaused)
+	m.requests, m.requestEnds = counters(nameRequests), counters(nameRequestEnds)
+	m.requestTime = times(nameRequestTime, requestBuckets())
 	conflicts, ready, build := counters(nameConflicts), gauges(nameReady), gauges(nameBuild)
 	m.conflicts, m.ready = conflicts.WithLabelValues(), ready.WithLabelValues()
 	build.WithLabelValues(cmp.Or(cfg.Version, "unknown"), runtime.Version()).Set(1)
 	for _, c := range []prometheus.Collector{
 		m.receipts, m.elements, m.attempts, m.tries, m.dropped, m.ack, m.seconds, m.paused,
-		conflicts, ready, build, newKept(cfg, m.log), collectors.NewGoCollector(),
+		m.requests, m.requestEnds, m.requestTime, conflicts, ready, build, newKept(cfg, m.log), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := m.reg.Register(c); err != nil {

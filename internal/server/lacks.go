@@ -19,10 +19,6 @@ func Lacks(cfg *config.Config, handlers map[string]inbox.Handler) []config.Probl
 	add := func(format string, args ...any) {
 		list = append(list, config.Problem{File: cfg.File, Msg: fmt.Sprintf(format, args...)})
 	}
-	if cfg.Gateway != nil {
-		add("the file has a `gateway`, which this version does not serve yet: remove it, or " +
-			"serve the inbox and the gateway from files of their own")
-	}
 	for _, src := range cfg.SourceSettings {
 		if h := src.Handler; h != nil && h.HTTP == nil && handlers[h.Name] == nil {
 			has := ""

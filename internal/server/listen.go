@@ -49,7 +49,7 @@ func (s *Server) serveSenders() error {
 		return err
 	}
 	s.senders.net = netutil.LimitListener(s.senders.net, s.cfg.Limits.Connections)
-	s.senders.http = s.server(receiver)
+	s.senders.http = s.server(s.sendersHandler(receiver))
 	if s.cfg.TLS != nil {
 		s.senders.http.TLSConfig, err = senderTLS(s.cfg.TLS, s.log)
 	}

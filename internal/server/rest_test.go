@@ -196,8 +196,8 @@ func TestAWrongFileOrAMissingHandlerIsToldAtTheStart(t *testing.T) {
 		t.Errorf("a store that isn't there: %s", msg)
 	}
 	dir := t.TempDir()
-	if msg := refusal(t, dir, example(t, "gateway.yaml")); !strings.Contains(msg, "gateway") {
-		t.Errorf("a gateway: %s", msg)
+	if msg := refusal(t, dir, payments("")); !strings.Contains(msg, "handler") {
+		t.Errorf("a handler: %s", msg)
 	}
 	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
 		t.Errorf("it left %v behind, %v", left, err)

@@ -12,9 +12,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oncekit/once"
 	"github.com/oncekit/once/flow"
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/config"
+	"github.com/oncekit/once/internal/gateway"
 	"github.com/oncekit/once/internal/metrics"
 	"github.com/oncekit/once/internal/tracing"
 	"github.com/oncekit/once/oncesqlite"
@@ -40,6 +42,9 @@ type Options struct {
 	// Probe is called at each Point, for tests of what a process loses that ends there. Default:
 	// nobody is called.
 	Probe func(oncesqlite.Point)
+	// Records wraps where the gateway's records are kept, for tests of stores that fail. Default:
+	// nothing.
+	Records func(once.Store) once.Store
 	// Now is the store's clock, for tests and demonstrations of what happens days later. Default:
 	// the machine's.
 	Now func() time.Time
@@ -59,10 +64,15 @@ type Server struct {
 	services   map[string]*inbox.HTTPHandler
 	metrics    *metrics.Metrics
 	dispatcher *queue.Dispatcher
-	closers    []io.Closer // closed at the end
-	senders    listener
-	admin      listener
+	// records are the gateway's; nil: there is no gateway.
+	records once.Store
+	gateway *gateway.Gateway
+	closers []closer // closed at the end
+	senders listener
+	admin   listener
 }
+
+type closer = io.Closer
 
 // Open opens the store, compares it with the configuration, and listens. Nothing is served before
 // Run. The error says what to do; it is a *config.Error where the file has to change.
@@ -112,7 +122,16 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.adopt(ctx); err != nil {
 		return err
 	}
+	if err := s.openRecords(ctx); err != nil {
+		return err
+	}
 	if err := s.build(); err != nil {
+		return err
+	}
+	if s.opts.Records != nil && s.records != nil {
+		s.records = s.opts.Records(s.records)
+	}
+	if err := s.makeGateway(); err != nil {
 		return err
 	}
 	if err := s.serveSenders(); err != nil {
@@ -157,6 +176,7 @@ func (s *Server) Run(ctx context.Context) error {
 	until := time.Now().Add(s.cfg.Drain)
 	stop()
 	s.shutdown()
+	s.endGateway()
 	s.await(&wg)
 	drop()
 	links.Wait()

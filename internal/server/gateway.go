@@ -1,0 +1,181 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/internal/gateway"
+	"github.com/oncekit/once/onceredis"
+)
+
+// answerRoom is what an answer's headers may take in a record, beside its body.
+const answerRoom = 256 << 10
+
+// openRecords opens where the gateway's records are kept: the store, or a Redis.
+func (s *Server) openRecords(ctx context.Context) error {
+	g := s.cfg.Gateway
+	if g == nil {
+		return nil
+	}
+	if g.Records == "" {
+		s.records = s.store.Records()
+		return nil
+	}
+	client, err := redisClient(g.Records)
+	if err != nil {
+		return fmt.Errorf("open records: %w", err)
+	}
+	s.closers = append(s.closers, client)
+	cfg := onceredis.Config{MayForget: g.MayForget}
+	if g.MayForget {
+		cfg.Persistence = onceredis.PersistNone
+	}
+	for i := range g.Routes {
+		cfg.MaxOutcome = max(cfg.MaxOutcome, int(g.Routes[i].MaxAnswer)+answerRoom)
+	}
+	records, err := onceredis.New(client, cfg)
+	if err != nil {
+		return fmt.Errorf("open records: %w", err)
+	}
+	if err := records.Open(ctx); err != nil {
+		return fmt.Errorf("open records: %w", err)
+	}
+	s.records = records
+	return nil
+}
+
+// redisClient makes the client that a URL of the file names.
+func redisClient(url string) (redis.UniversalClient, error) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	plain, kind, _ := strings.Cut(scheme, "+")
+	url = plain + "://" + rest
+	switch kind {
+	case "cluster":
+		o, err := redis.ParseClusterURL(url)
+		if err != nil {
+			return nil, hideURL(err)
+		}
+		o.ContextTimeoutEnabled = true
+		return redis.NewClusterClient(o), nil
+	case "sentinel":
+		o, err := redis.ParseFailoverURL(url)
+		if err != nil {
+			return nil, hideURL(err)
+		}
+		o.ContextTimeoutEnabled = true
+		return redis.NewFailoverClient(o), nil
+	}
+	o, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, hideURL(err)
+	}
+	o.ContextTimeoutEnabled = true
+	return redis.NewClient(o), nil
+}
+
+// hideURL keeps what is wrong with a URL, which may hold a password, out of the logs but for its
+// kind.
+func hideURL(err error) error {
+	text := err.Error()
+	if i := strings.LastIndex(text, "://"); i >= 0 {
+		text = "it can't be read"
+	}
+	return fmt.Errorf("the URL of the Redis: %s", text)
+}
+
+// makeGateway makes the gateway that the file describes.
+func (s *Server) makeGateway() (err error) {
+	if s.cfg.Gateway == nil {
+		return nil
+	}
+	s.gateway, err = gateway.New(gateway.Config{Gateway: s.cfg.Gateway, Store: s.records,
+		Proxies: s.cfg.Proxies, BodyTimeout: s.cfg.Limits.ReadTimeout, Observer: s.metrics,
+		Logger: s.log})
+	if err != nil {
+		return err
+	}
+	s.closers = append([]closer{s.gateway}, s.closers...)
+	for i := range s.cfg.Gateway.Routes { // shown from the start, for alerts
+		s.metrics.Route(s.cfg.Gateway.Routes[i].Match)
+	}
+	return nil
+}
+
+// sendersHandler gives the inbox its own paths, and everything else to the gateway.
+func (s *Server) sendersHandler(receiver http.Handler) http.Handler {
+	if s.gateway == nil {
+		return receiver
+	}
+	paths := map[string]bool{}
+	for _, src := range s.cfg.Sources {
+		for _, path := range src.Paths {
+			paths[path] = true
+		}
+	}
+	limit := s.cfg.Limits.IdleTimeout
+	inbox := len(s.cfg.Sources) > 0
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pw := &pacedWriter{ResponseWriter: w, c: http.NewResponseController(w), limit: limit}
+		pw.extend()
+		if inbox && (strings.HasPrefix(r.URL.Path, "/in/") || paths[r.URL.Path]) {
+			receiver.ServeHTTP(pw, r)
+			return
+		}
+		s.gateway.ServeHTTP(pw, r)
+	})
+}
+
+// pacedWriter gives each piece of an answer a deadline: a client that reads nothing must not keep
+// its connection for ever, and one that reads slowly may take its time.
+type pacedWriter struct {
+	http.ResponseWriter
+	c     *http.ResponseController
+	limit time.Duration
+	set   time.Time
+}
+
+// extend puts the deadline off.
+func (w *pacedWriter) extend() {
+	if now := time.Now(); now.Sub(w.set) > w.limit/8 { // not for each piece
+		w.set = now
+		_ = w.c.SetWriteDeadline(now.Add(w.limit)) // where none can be set, none runs
+	}
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *pacedWriter) WriteHeader(status int) {
+	w.extend()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *pacedWriter) Write(p []byte) (int, error) {
+	w.extend()
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap serves http.ResponseController.
+func (w *pacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// endGateway ends the requests that did not end in time: their attempts are told to be lost, while
+// the store can still be written.
+func (s *Server) endGateway() {
+	if s.gateway != nil && !s.gateway.End(stopGrace) {
+		s.log.Error("requests did not end although they were told to; their attempts count as " +
+			"lost at the next start")
+	}
+}
+
+// recordCounts are the records by state, where counting costs nothing.
+func (s *Server) recordCounts() map[once.RecordState]int64 {
+	if s.cfg.Gateway == nil || s.cfg.Gateway.Records != "" {
+		return nil
+	}
+	return s.store.Records().Counts()
+}
