@@ -2,11 +2,17 @@ package scenario_test
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/scenario"
+	"github.com/oncekit/once/internal/testserver"
 	"github.com/oncekit/once/oncemem"
+	"github.com/oncekit/once/onceredis"
+	"github.com/oncekit/once/oncesqlite"
 )
 
 const folder = "../../scenarios"
@@ -48,6 +54,31 @@ func hold(t *testing.T, store once.Store) {
 func TestTheMiddlewarePassesEveryScenarioInMemory(t *testing.T) {
 	store, err := oncemem.New(oncemem.Config{SingleInstance: true})
 	if err != nil {
+		t.Fatal(err)
+	}
+	hold(t, store)
+}
+
+func TestTheMiddlewarePassesEveryScenarioOverSQLite(t *testing.T) {
+	store, err := oncesqlite.Open(t.Context(), oncesqlite.Config{
+		Path: filepath.Join(t.TempDir(), "once.db"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	hold(t, store.Records())
+}
+
+func TestTheMiddlewarePassesEveryScenarioOverRedis(t *testing.T) {
+	server := testserver.Redis(t, "appendonly yes")
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	store, err := onceredis.New(client, onceredis.Config{MayForget: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	hold(t, store)
