@@ -142,9 +142,9 @@ func TestAStoreThatHangsIsUnavailable(t *testing.T) {
 		t.Run(name+" the claim has landed", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake(t)
-				hangs := true
+				var well atomic.Bool
 				f.claim = func(ctx context.Context, c once.Claim) (once.Grant, error) {
-					if !hangs {
+					if well.Load() {
 						return f.inner.Claim(ctx, c)
 					}
 					if landed {
@@ -161,7 +161,7 @@ func TestAStoreThatHangsIsUnavailable(t *testing.T) {
 				if !errors.Is(err, once.ErrUnavailable) || runs != 0 || took != 5*second {
 					t.Errorf("after %s: %v, it ran %d times", took, err, runs)
 				}
-				hangs = false
+				well.Store(true)
 				time.Sleep(10 * second) // less than the lease
 				synctest.Wait()
 				r, err := once.Do(t.Context(), g, operation(t, "a"), ran(&runs))
@@ -197,9 +197,9 @@ func TestGivingBackIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
 		var now, most atomic.Int32
-		counts := false
+		var counts atomic.Bool
 		f.claim = func(ctx context.Context, _ once.Claim) (once.Grant, error) {
-			if counts {
+			if counts.Load() {
 				n := now.Add(1)
 				defer now.Add(-1)
 				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -218,7 +218,7 @@ func TestGivingBackIsBounded(t *testing.T) {
 			})
 		}
 		time.Sleep(4 * second)
-		counts = true
+		counts.Store(true)
 		wg.Wait()
 		time.Sleep(time.Minute)
 		if n := most.Load(); n == 0 || n > 64 {

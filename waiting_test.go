@@ -238,12 +238,17 @@ func TestAFaultDuringAWaitIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
 		g := newGuard(t, f, waits)
+		var broken atomic.Bool
+		f.claim = func(ctx context.Context, c once.Claim) (once.Grant, error) {
+			if broken.Load() {
+				return once.Grant{}, errBroken
+			}
+			return f.inner.Claim(ctx, c)
+		}
 		w := begin(t, g, "a")
 		answers := repeat(t, g, t.Context())
 		time.Sleep(second)
-		f.claim = func(context.Context, once.Claim) (once.Grant, error) {
-			return once.Grant{}, errBroken
-		}
+		broken.Store(true)
 		if a := <-answers; !errors.Is(a.err, once.ErrUnavailable) || a.took >= 5*second {
 			t.Errorf("after %s: %v", a.took, a.err)
 		}
@@ -337,11 +342,10 @@ func TestK01_ManyAtOnceRunOnce(t *testing.T) {
 func TestARepeatIsWokenWhenALostClaimWasGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
-		first := true
+		var claims atomic.Int32
 		f.claim = func(ctx context.Context, c once.Claim) (once.Grant, error) {
 			grant, err := f.inner.Claim(ctx, c)
-			if first {
-				first = false
+			if claims.Add(1) == 1 {
 				<-ctx.Done() // it has landed, and its answer is lost
 				return once.Grant{}, ctx.Err()
 			}
