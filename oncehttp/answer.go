@@ -16,9 +16,9 @@ type field struct {
 	values []string
 }
 
-// answer is what is kept of an answer. The encoding is fixed: a version; the length of the head; the
-// head: status, number of all values, headers, trailers; the body. Numbers are varints, texts and
-// lists have their length before them.
+// answer is what is kept of an answer. The encoding is fixed: a version; the length of the head;
+// the head: status, number of all values, headers, trailers; the body. Numbers are varints, texts
+// and lists have their length before them.
 type answer struct {
 	status            int
 	headers, trailers []field
@@ -74,7 +74,8 @@ func parseAnswer(data []byte) (answer, error) {
 		return answer{}, fmt.Errorf("read answer: unknown version: %w", once.ErrCorrupt)
 	}
 	length, size := binary.Uvarint(data[1:])
-	if rest := data[1+max(size, 0):]; size <= 0 || length > maxHeadBytes || length > uint64(len(rest)) {
+	rest := data[1+max(size, 0):]
+	if size <= 0 || length > maxHeadBytes || length > uint64(len(rest)) {
 		return answer{}, fmt.Errorf("read answer: it is cut off: %w", once.ErrCorrupt)
 	}
 	start := 1 + size
@@ -158,8 +159,8 @@ func DroppedHeaders() []string {
 		"Set-Cookie", "Www-Authenticate", "Authentication-Info", "Proxy-Authenticate",
 		"Proxy-Authentication-Info", "Clear-Site-Data",
 		// of the exchange
-		"Date", "Age", "Proxy-Status", "X-Request-Id", "X-Correlation-Id", "Request-Id", "Traceparent", "Tracestate",
-		"Server-Timing", "X-Runtime", "X-Response-Time",
+		"Date", "Age", "Proxy-Status", "X-Request-Id", "X-Correlation-Id",
+		"Request-Id", "Traceparent", "Tracestate", "Server-Timing", "X-Runtime", "X-Response-Time",
 		"Ratelimit", "Ratelimit-Policy", "Ratelimit-Limit", "Ratelimit-Remaining",
 		"Ratelimit-Reset", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset",
 		"X-Rate-Limit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Reset",
@@ -232,8 +233,8 @@ func (a *answer) writeTombstone(w http.ResponseWriter, r *http.Request, docs str
 		status = http.StatusConflict
 	}
 	p := problem(ProblemNotKept, status, "Done, but the answer was not kept")
-	p.Detail = "The first request with this key was worked and answered. Its answer was too large " +
-		"or a stream, and was not kept; the work is not run again."
+	p.Detail = "The first request with this key was worked and answered. Its answer was too " +
+		"large or a stream, and was not kept; the work is not run again."
 	a.setHeaders(w.Header(), r)
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Content-Range", "Etag",
 		"Content-Disposition", "Accept-Ranges", "Last-Modified", "Content-Digest", "Repr-Digest",

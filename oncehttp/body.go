@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// body is the whole body of a request: in memory, or in a temporary file if it is large. The handler
-// reads it once; after close it is gone.
+// body is the whole body of a request: in memory, or in a temporary file if it is large. The
+// handler reads it once; after close it is gone.
 type body struct {
 	mu     sync.Mutex
 	buf    *[]byte // from the pool; nil for none

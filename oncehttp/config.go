@@ -55,9 +55,9 @@ type Config struct {
 	SpoolFrom int64
 	// SpoolDir is where. Default os.TempDir().
 	SpoolDir string
-	// MaxAnswer bounds the body of an answer that is kept, in bytes. A larger one reaches its caller
-	// all the same; a repeat is told that the work is done and the answer was not kept. Default
-	// 1 MiB.
+	// MaxAnswer bounds the body of an answer that is kept, in bytes. A larger one reaches its
+	// caller all the same; a repeat is told that the work is done and the answer was not kept.
+	// Default 1 MiB.
 	MaxAnswer int
 	// Keep says what follows from the status of an answer. Default [KeepDefault].
 	Keep func(status int) Verdict
@@ -67,8 +67,8 @@ type Config struct {
 	KeepHeaders []string
 	// Authorize asks whether the caller may, after the key is read and before anything else: before
 	// each claim and each replay. It returns the request to go on with, whose context may hold what
-	// Scope needs, and true; or false, and then it has answered. It must not read the body. Default:
-	// everybody may.
+	// Scope needs, and true; or false, and then it has answered. It must not read the body.
+	// Default: everybody may.
 	Authorize func(w http.ResponseWriter, r *http.Request) (*http.Request, bool)
 	// BodyTimeout bounds the time between two pieces of a body. It replaces the read deadline of
 	// the server while the body is read. Default 0: the server's deadline holds.
@@ -79,11 +79,13 @@ type Config struct {
 	// FailOpen works a request although the store did not answer, without its key: the answer bears
 	// [HeaderGuarded], and a repeat may be worked again. Not with once.Hold. Default false: 503.
 	FailOpen bool
-	// Seal encrypts what is kept of answers. What was kept without it, or under a key that it hasn't,
-	// can't be replayed any more, nor is the work run again (500). Default: nothing is encrypted.
+	// Seal encrypts what is kept of answers. What was kept without it, or under a key that it
+	// hasn't, can't be replayed any more, nor is the work run again (500). Default: nothing is
+	// encrypted.
 	Seal *Sealer
 	// Observe is told once of each request of a guarded method: [FirstAnswer], [Replayed],
-	// [Unguarded], [NotAuthorized], [FailedOpen], or the name of the [Problem] that it got. Default: nobody.
+	// [Unguarded], [NotAuthorized], [FailedOpen], or the name of the [Problem] that it got.
+	// Default: nobody.
 	Observe func(r *http.Request, what string)
 	// Docs is the URL of a page about this API's keys: the link of a problem. Default: none.
 	Docs string
@@ -127,8 +129,8 @@ const (
 	// ContentJSON: the JSON value. Order of members and white space don't count, numbers count by
 	// their exact value.
 	ContentJSON ContentRule = "json"
-	// ContentForm: the fields of application/x-www-form-urlencoded, by name; their order counts only
-	// within one name.
+	// ContentForm: the fields of application/x-www-form-urlencoded, by name; their order counts
+	// only within one name.
 	ContentForm ContentRule = "form"
 	// ContentMultipart: the parts in order, by their headers (name, file name, type) and bytes; not
 	// the boundary.
@@ -148,9 +150,9 @@ const (
 	Ambiguous
 )
 
-// KeepDefault is the policy of answers by default. Kept: 2xx, 3xx, 400, 402, 404, 405, 410, 413, 415
-// and 422. Ambiguous: 500, 502, 504 and other 5xx, since they can follow an effect. Free: 501 and
-// 503, and all other 4xx.
+// KeepDefault is the policy of answers by default. Kept: 2xx, 3xx, 400, 402, 404, 405, 410, 413,
+// 415 and 422. Ambiguous: 500, 502, 504 and other 5xx, since they can follow an effect. Free: 501
+// and 503, and all other 4xx.
 func KeepDefault(status int) Verdict {
 	switch {
 	case status < 400:
@@ -182,8 +184,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("no Store is given")
 	}
 	if c.Scope == nil {
-		return c, errors.New("no Scope is given: say to whom a key belongs, or set NoScope if all " +
-			"callers share their keys")
+		return c, errors.New("no Scope is given: say to whom a key belongs, or set NoScope if " +
+			"all callers share their keys")
 	}
 	if c.FailOpen && c.Guard.OnUnknown == once.Hold {
 		return c, errors.New("FailOpen would work again what once.Hold keeps for a person")
@@ -192,7 +194,8 @@ func (c Config) withDefaults() (Config, error) {
 		c.Key = KeyOptional
 	}
 	if c.Key != KeyOptional && c.Key != KeyRequired {
-		return c, fmt.Errorf("Key is %q, want %q or %q", c.Key, KeyOptional, KeyRequired)
+		return c, fmt.Errorf("the rule of keys is %q, want %q or %q", c.Key, KeyOptional,
+			KeyRequired)
 	}
 	if len(c.Methods) == 0 {
 		c.Methods = []string{http.MethodPost, http.MethodPatch}
@@ -226,22 +229,22 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// checkedRules returns the rules by media types in lower case. A rule that is misspelt would compare
-// bodies in another way than was meant.
+// checkedRules returns the rules by media types in lower case. A rule that is misspelt would
+// compare bodies in another way than was meant.
 func (c *Content) checkedRules() (map[string]ContentRule, error) {
 	rules := make(map[string]ContentRule, len(c.Rules))
 	for media, rule := range c.Rules {
 		name := strings.ToLower(media)
 		if kind, sub, ok := strings.Cut(name, "/"); !ok || kind == "" || kind == "*" || sub == "" ||
 			strings.ContainsAny(name, "; \t") {
-			return nil, fmt.Errorf("Content.Rules: %q is no media type, such as text/plain or text/*",
-				media)
+			return nil, fmt.Errorf("Content.Rules: %q is no media type, such as text/plain "+
+				"or text/*", media)
 		}
 		switch rule {
 		case ContentRaw, ContentJSON, ContentForm, ContentMultipart:
 		default:
-			return nil, fmt.Errorf("Content.Rules: %s has the rule %q, want %q, %q, %q or %q", media,
-				rule, ContentRaw, ContentJSON, ContentForm, ContentMultipart)
+			return nil, fmt.Errorf("Content.Rules: %s has the rule %q, want %q, %q, %q or %q",
+				media, rule, ContentRaw, ContentJSON, ContentForm, ContentMultipart)
 		}
 		if _, twice := rules[name]; twice {
 			return nil, fmt.Errorf("Content.Rules: %s is there twice", name)

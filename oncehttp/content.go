@@ -34,8 +34,8 @@ const (
 
 type digest = [sha256.Size]byte
 
-// fingerprint digests what is asked: the rule's number, method, host if it counts, path, query, media
-// type, and the content by its rule. Each text is written with its length before it.
+// fingerprint digests what is asked: the rule's number, method, host if it counts, path, query,
+// media type, and the content by its rule. Each text is written with its length before it.
 func (m *guarded) fingerprint(r *http.Request, b *body) (once.Fingerprint, error) {
 	media := mediaType(r.Header.Get("Content-Type"))
 	code, content, err := m.content(r, media, b)
@@ -237,8 +237,8 @@ func appendText(dst []byte, s string) []byte {
 	return append(dst, s...)
 }
 
-// multipart digests the parts in order, streamed: the headers, which have name, file name and type as
-// they were sent, and the digest of the bytes.
+// multipart digests the parts in order, streamed: the headers, which have name, file name and type
+// as they were sent, and the digest of the bytes.
 func (m *guarded) multipart(r *http.Request, b *body, gzipped bool) (byte, digest, error) {
 	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || params["boundary"] == "" {

@@ -10,8 +10,8 @@
 //
 //   - The work runs once for a key within its scope, also when requests come at the same time. A
 //     request that comes while it runs is told so (409), or waits for the answer.
-//   - A repeat gets the first answer, byte for byte: its status, its headers but those that belong to
-//     one exchange or one caller, and its body; and Idempotent-Replayed: true.
+//   - A repeat gets the first answer, byte for byte: its status, its headers but those that belong
+//     to one exchange or one caller, and its body; and Idempotent-Replayed: true.
 //   - A changed request never runs under an old key (422), also while the first one still runs.
 //   - Nobody reads another's answer: a scope has to be chosen.
 //   - If the store can't answer, the work is not run (503). If it can't keep an answer, the caller

@@ -58,7 +58,8 @@ func ExampleMiddleware() {
 	defer server.Close()
 
 	send := func(key, body string) {
-		req, err := http.NewRequest(http.MethodPost, server.URL+"/payments", strings.NewReader(body))
+		url := server.URL + "/payments"
+		req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
 		if err != nil {
 			log.Fatal(err)
 		}

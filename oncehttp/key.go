@@ -41,7 +41,8 @@ func requestKey(h http.Header) (string, *Problem) {
 	case key == "":
 		return xkey, nil
 	case xkey != "" && xkey != key:
-		return "", keyProblem("%s and %s hold different keys; send one of them", HeaderKey, HeaderXKey)
+		return "", keyProblem("%s and %s hold different keys; send one of them", HeaderKey,
+			HeaderXKey)
 	}
 	return key, nil
 }

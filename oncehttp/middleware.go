@@ -13,9 +13,9 @@ import (
 )
 
 // Middleware returns a middleware that guards requests as the configuration says. It does no I/O.
-// It refuses a configuration that is incomplete, and what the store can't do. The middleware is safe
-// for concurrent use, and can wrap several handlers. Put it outside of what shortens paths, such as
-// http.StripPrefix: a path that it can't see whole doesn't tell two endpoints apart.
+// It refuses a configuration that is incomplete, and what the store can't do. The middleware is
+// safe for concurrent use, and can wrap several handlers. Put it outside of what shortens paths,
+// such as http.StripPrefix: a path that it can't see whole doesn't tell two endpoints apart.
 func Middleware(cfg Config) (func(http.Handler) http.Handler, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -49,8 +49,8 @@ type guarded struct {
 	next   http.Handler
 }
 
-// recheckAfter is how old the answer of Authorize may be when a replay is sent: a repeat that waited
-// for the first request is asked again.
+// recheckAfter is how old the answer of Authorize may be when a replay is sent: a repeat that
+// waited for the first request is asked again.
 const recheckAfter = time.Second
 
 // ServeHTTP implements http.Handler.
@@ -148,7 +148,8 @@ func scopeProblem(err error) *Problem {
 		p.Detail = "The request doesn't say who sends it, so that its key belongs to nobody."
 		return p
 	}
-	p := problem(ProblemScopeFailed, http.StatusServiceUnavailable, "Nobody knows whose key this is")
+	p := problem(ProblemScopeFailed, http.StatusServiceUnavailable,
+		"Nobody knows whose key this is")
 	p.Detail = "Who sends the request could not be found out now. Send it again later."
 	p.retryAfter = 1
 	return p
@@ -208,8 +209,8 @@ func (m *guarded) claim(
 	m.replay(w, r, op, replay.Outcome)
 }
 
-// begin claims. Without a wait the client's leaving doesn't end the claim, which would leave a record
-// that nobody works; with one, it ends the wait.
+// begin claims. Without a wait the client's leaving doesn't end the claim, which would leave a
+// record that nobody works; with one, it ends the wait.
 func (m *guarded) begin(
 	ctx context.Context, r *http.Request, op once.Operation,
 ) (*once.Work, error) {
@@ -232,7 +233,9 @@ func (m *guarded) begin(
 }
 
 // replay answers from the record.
-func (m *guarded) replay(w http.ResponseWriter, r *http.Request, op once.Operation, o once.Outcome) {
+func (m *guarded) replay(
+	w http.ResponseWriter, r *http.Request, op once.Operation, o once.Outcome,
+) {
 	data := o.Data
 	var err error
 	if m.cfg.Seal != nil && len(data) > 0 {
@@ -278,8 +281,8 @@ func (c *workContext) Value(key any) any {
 }
 
 // Grant returns what the handler of a guarded request holds: its fence rises with each attempt, so
-// that a service that keeps the highest one it saw can refuse a late write of an earlier attempt. ok
-// is false outside of a guarded request.
+// that a service that keeps the highest one it saw can refuse a late write of an earlier attempt.
+// ok is false outside of a guarded request.
 func Grant(ctx context.Context) (grant once.Grant, ok bool) {
 	grant, ok = ctx.Value(grantKey{}).(once.Grant)
 	return grant, ok

@@ -77,10 +77,10 @@ func TestR02WhatBelongsToOneCallerOrExchangeIsNotReplayed(t *testing.T) {
 }
 
 func TestR04R12R13WhatFollowsFromAStatus(t *testing.T) {
-	kept := []int{200, 201, 202, 203, 204, 206, 299, 300, 301, 302, 303, 304, 307, 308, 400, 402, 404,
-		405, 410, 413, 415, 422}
-	free := []int{401, 403, 406, 407, 408, 409, 411, 412, 414, 416, 417, 418, 421, 423, 424, 425, 426,
-		428, 429, 431, 451, 499, 501, 503}
+	kept := []int{200, 201, 202, 203, 204, 206, 299, 300, 301, 302, 303, 304, 307, 308, 400, 402,
+		404, 405, 410, 413, 415, 422}
+	free := []int{401, 403, 406, 407, 408, 409, 411, 412, 414, 416, 417, 418, 421, 423, 424, 425,
+		426, 428, 429, 431, 451, 499, 501, 503}
 	lost := []int{500, 502, 504, 505, 507, 508, 511, 599, 999}
 	for verdict, list := range map[string][]int{"kept": kept, "free": free, "lost": lost} {
 		for _, status := range list {
@@ -177,11 +177,12 @@ func TestR05AnAnswerOverTheLimitIsNotKeptAndNotRunAgain(t *testing.T) {
 					len(first.body), first.err)
 			}
 			// It was live: its client has all that was declared before its record is written.
-			until(t, "it is settled", func() bool { return a.store.record(t).State == once.Completed })
+			a.untilState(once.Completed)
 			again := a.post("K", `{}`)
 			wantProblem(t, again, status, oncehttp.ProblemNotKept)
 			if !again.replayed() || again.header.Get("Location") != "/orders/7" ||
-				again.header.Get("Content-Encoding") != "" || again.header.Get("Content-Digest") != "" {
+				len(again.header["Content-Encoding"]) > 0 ||
+				len(again.header["Content-Digest"]) > 0 {
 				t.Errorf("%s: %v", tt.name, again.header)
 			}
 			wantProblem(t, a.post("K", `{"x":1}`), 422, oncehttp.ProblemMismatch)
@@ -215,9 +216,7 @@ func TestR16OnlyAReplayIsMarked(t *testing.T) {
 }
 
 func TestTrailersAreReplayed(t *testing.T) {
-	for _, server := range []func(*testing.T, http.HandlerFunc, ...func(*oncehttp.Config)) *api{
-		newAPI, newAPI2,
-	} {
+	for _, server := range servers {
 		for _, flush := range []bool{false, true} {
 			a := server(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Trailer", "Checksum, Set-Cookie")
@@ -269,7 +268,8 @@ func TestWhatAHandlerDoesToItsHeaderAfterTheStatusHasNoEffect(t *testing.T) {
 		again := a.post("K", `{}`)
 		wantReplay(t, first, again)
 		for _, g := range []got{first, again} {
-			if g.header.Get("Same") != "a" || g.header.Get("Gone") != "a" || len(g.header["New"]) > 0 ||
+			if g.header.Get("Same") != "a" || g.header.Get("Gone") != "a" ||
+				len(g.header["New"]) > 0 ||
 				!slices.Equal(g.header["In-Place"], []string{"a", "b"}) {
 				t.Errorf("replayed %v: %v", g.replayed(), g.header)
 			}
@@ -404,7 +404,8 @@ func TestTheTypeThatTheServerFoundIsReplayed(t *testing.T) {
 		wantReplay(t, first, again)
 		for _, g := range []got{first, again} {
 			if c := g.header.Get("Content-Type"); c != tt.want {
-				t.Errorf("%s, replayed %v: Content-Type is %q, want %q", tt.name, g.replayed(), c, tt.want)
+				t.Errorf("%s, replayed %v: Content-Type is %q, want %q", tt.name, g.replayed(), c,
+					tt.want)
 			}
 		}
 	}

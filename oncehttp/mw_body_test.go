@@ -36,19 +36,19 @@ type readerOnly struct{ io.Reader }
 func describe(w http.ResponseWriter, r *http.Request) {
 	b, err := io.ReadAll(r.Body)
 	again, end := r.Body.Read(make([]byte, 1))
-	_, _ = fmt.Fprintf(w, "%x %d %v %d %v %v %v", sha256.Sum256(b), r.ContentLength, r.TransferEncoding,
-		again, end, err, r.Trailer)
+	_, _ = fmt.Fprintf(w, "%x %d %v %d %v %v %v", sha256.Sum256(b), r.ContentLength,
+		r.TransferEncoding, again, end, err, r.Trailer)
 }
 
 func description(body string, length int, encoding, trailer string) string {
-	return fmt.Sprintf("%x %d %s 0 EOF <nil> %s", sha256.Sum256([]byte(body)), length, encoding, trailer)
+	sum := sha256.Sum256([]byte(body))
+	return fmt.Sprintf("%x %d %s 0 EOF <nil> %s", sum, length, encoding, trailer)
 }
 
 func TestF09TheHandlerGetsTheBodyAsItWasSent(t *testing.T) {
-	for _, size := range []int{0, 1, 511, 512, 4095, 4096, 4097, 65536, 99_999, 100_000, 100_001, 1 << 20} {
-		for _, server := range []func(*testing.T, http.HandlerFunc, ...func(*oncehttp.Config)) *api{
-			newAPI, newAPI2,
-		} {
+	sizes := []int{0, 1, 511, 512, 4095, 4096, 4097, 65536, 99_999, 100_000, 100_001, 1 << 20}
+	for _, size := range sizes {
+		for _, server := range servers {
 			a := server(t, describe, func(c *oncehttp.Config) { c.SpoolFrom = 100_000 })
 			body := randomText(size)
 			encoding := "[chunked]"
@@ -75,20 +75,23 @@ func TestF09TrailersReachTheHandler(t *testing.T) {
 		for _, announced := range []string{"", "Trailer: Checksum\r\n"} {
 			a := newAPI(t, describe, func(c *oncehttp.Config) {
 				if authorize {
-					c.Authorize = func(_ http.ResponseWriter, r *http.Request) (*http.Request, bool) {
-						return r.WithContext(r.Context()), true
-					}
+					c.Authorize = copyRequest
 				}
 			})
 			conn := a.dial()
-			_, _ = io.WriteString(conn, "POST /orders HTTP/1.1\r\nHost: a\r\nIdempotency-Key: K\r\n"+
-				"Transfer-Encoding: chunked\r\n"+announced+"\r\n5\r\nhello\r\n0\r\nChecksum: 17\r\n\r\n")
+			_, _ = io.WriteString(conn, "POST /orders HTTP/1.1\r\nHost: a\r\n"+
+				"Idempotency-Key: K\r\nTransfer-Encoding: chunked\r\n"+announced+
+				"\r\n5\r\nhello\r\n0\r\nChecksum: 17\r\n\r\n")
 			g := readAnswer(conn)
 			if want := description("hello", -1, "[chunked]", "map[Checksum:[17]]"); g.body != want {
 				t.Errorf("authorize %v, %q:\n%s, want\n%s", authorize, announced, g.body, want)
 			}
 		}
 	}
+}
+
+func copyRequest(_ http.ResponseWriter, r *http.Request) (*http.Request, bool) {
+	return r.WithContext(r.Context()), true
 }
 
 func (a *api) dial() net.Conn {
@@ -122,15 +125,18 @@ func TestF09FormsAreParsedByTheHandler(t *testing.T) {
 		_, _ = io.WriteString(w, r.PostFormValue("a"))
 		if r.MultipartForm != nil {
 			names, _ := filepath.Glob(dir + "/*")
-			_, _ = fmt.Fprintf(w, " and %d bytes in %d file", r.MultipartForm.File["f"][0].Size, len(names))
+			size := r.MultipartForm.File["f"][0].Size
+			_, _ = fmt.Fprintf(w, " and %d bytes in %d file", size, len(names))
 		}
 	})
-	if g := a.post("K", url.Values{"a": {"x y"}}.Encode(), "Content-Type", asForm); g.body != "x y" {
+	g := a.post("K", url.Values{"a": {"x y"}}.Encode(), "Content-Type", asForm)
+	if g.body != "x y" {
 		t.Errorf("form: %q", g.body)
 	}
 	media, body := multipartBody(t, "b", part{`Content-Disposition: form-data; name="a"`, "field"},
 		part{`Content-Disposition: form-data; name="f"; filename="x"`, randomText(11 << 20)})
-	if g := a.post("L", body, "Content-Type", media); g.body != "field and 11534336 bytes in 1 file" {
+	g = a.post("L", body, "Content-Type", media)
+	if g.body != "field and 11534336 bytes in 1 file" {
 		t.Errorf("multipart: %q", g.body)
 	}
 	wantEmpty(t, dir)
@@ -177,7 +183,8 @@ func TestASpooledBodyHasNoNameAndIsGoneAfterwards(t *testing.T) {
 	}, func(c *oncehttp.Config) { c.SpoolFrom, c.SpoolDir = 1000, dir })
 	first := a.post("K", body)
 	wantReplay(t, first, a.post("K", body))
-	wantProblem(t, a.post("K", strings.Replace(body, "led s", "led S", 1)), 422, oncehttp.ProblemMismatch)
+	other := strings.Replace(body, "led s", "led S", 1)
+	wantProblem(t, a.post("K", other), 422, oncehttp.ProblemMismatch)
 	until(t, "the files are closed", func() bool { return deleted() == 0 })
 	wantEmpty(t, dir)
 	a.wantRan(1)
@@ -187,7 +194,7 @@ func TestABodyThatCanNotBeSpooledIsNotWorked(t *testing.T) {
 	a := orders(t, func(c *oncehttp.Config) {
 		c.SpoolFrom, c.SpoolDir = 10, filepath.Join(t.TempDir(), "missing")
 	})
-	g := a.post("K", strings.Repeat("x", 100))
+	g := a.post("K", strings.Repeat("x", 200_000))
 	wantProblem(t, g, http.StatusServiceUnavailable, oncehttp.ProblemNotProcessed)
 	if g.header.Get("Retry-After") != "1" || strings.Contains(g.body, "missing") {
 		t.Errorf("Retry-After %q, %s", g.header.Get("Retry-After"), g.body)
@@ -198,17 +205,19 @@ func TestABodyThatCanNotBeSpooledIsNotWorked(t *testing.T) {
 func TestF09TooLargeABodyIsRefusedBeforeAnyClaim(t *testing.T) {
 	const limit = 1000
 	for _, spoolFrom := range []int64{100, limit, 1 << 20} {
-		for _, server := range []func(*testing.T, http.HandlerFunc, ...func(*oncehttp.Config)) *api{
-			newAPI, newAPI2,
-		} {
+		for _, server := range servers {
 			a := server(t, describe, func(c *oncehttp.Config) {
 				c.MaxBody, c.SpoolFrom = limit, spoolFrom
 			})
 			for _, size := range []int{limit + 1, 5 * limit, 300_000} {
 				body := strings.Repeat("x", size)
 				for _, g := range []got{
-					a.post("K", body), a.do("POST", "/orders", "K", readerOnly{strings.NewReader(body)}),
+					a.post("K", body),
+					a.do("POST", "/orders", "K", readerOnly{strings.NewReader(body)}),
 				} {
+					if g.err != nil && size > 100_000 {
+						continue // still sending when the server closed the connection
+					}
 					wantProblem(t, g, 413, oncehttp.ProblemBodyTooLarge)
 					if !strings.Contains(g.body, `"limit":1000`) {
 						t.Errorf("the limit isn't named: %s", g.body)
@@ -298,7 +307,7 @@ func TestABodyReadAfterTheHandlersReturnIsAnError(t *testing.T) {
 					left <- r.Body
 				}
 			}, func(c *oncehttp.Config) { c.SpoolFrom = from })
-			first := strings.Repeat("first ", 100)
+			first := strings.Repeat("first ", 30_000)
 			a.post("K", first)
 			body := receive(t, "the body", left)
 			until(t, "the body is closed", func() bool {
@@ -306,7 +315,7 @@ func TestABodyReadAfterTheHandlersReturnIsAnError(t *testing.T) {
 				return err != nil
 			})
 			for i := range 20 { // others use the same memory now
-				a.post(fmt.Sprint(i), strings.Repeat("other ", 100))
+				a.post(fmt.Sprint(i), strings.Repeat("other ", 30_000))
 				p := bytes.Repeat([]byte("."), 100)
 				if n, err := body.Read(p); n != 0 || !errors.Is(err, http.ErrBodyReadAfterClose) ||
 					slices.ContainsFunc(p, func(c byte) bool { return c != '.' }) {

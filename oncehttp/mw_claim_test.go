@@ -185,7 +185,8 @@ func TestK09AnOwnerThatLostItsLeaseDoesNotReplaceTheNewAnswer(t *testing.T) {
 		s.renew = func(context.Context, once.Grant) error { return once.ErrUnavailable }
 	})
 	first := async(func() got { return a.post("K", `{}`) })
-	if err := receive(t, "the work's context ends", stopped); !strings.Contains(err.Error(), "lease") {
+	err := receive(t, "the work's context ends", stopped)
+	if !strings.Contains(err.Error(), "lease") {
 		t.Errorf("the context ended by %v, want the lease", err)
 	}
 	var again got

@@ -277,12 +277,12 @@ func TestMultipartThatIsNoneCountsByItsBytes(t *testing.T) {
 	for _, p := range []pair{
 		{"no multipart", media, "hello", "", "hello", true},
 		{"no multipart, other", media, "hello", "", "hellO", false},
-		{"another boundary than said", media, "--c" + whole[3:], "", "--c" + whole[3:] + "x", false},
+		{"another boundary", media, "--c" + whole[3:], "", "--c" + whole[3:] + "x", false},
 		{"cut off", media, whole[:len(whole)-6], "", whole[:len(whole)-6], true},
 		{"cut off and whole", media, whole[:len(whole)-6], "", whole, false},
 		{"no boundary", "multipart/form-data", whole, "", whole, true},
 		{"no boundary, other", "multipart/form-data", whole, "", whole + " ", false},
-		{"a type that can't be read", "multipart/form-data; boundary", whole, "", whole + " ", false},
+		{"a bad type", "multipart/form-data; boundary", whole, "", whole + " ", false},
 	} {
 		t.Run(p.name, func(t *testing.T) { p.try(t) })
 	}

@@ -159,7 +159,8 @@ func TestH06CaseAndTrailingSpacesMakeOtherKeys(t *testing.T) {
 		}
 	}
 	a.wantRan(5)
-	if g := a.raw("Content-Type: application/json", "Idempotency-Key: \t Order-A \t"); !g.replayed() {
+	g := a.raw("Content-Type: application/json", "Idempotency-Key: \t Order-A \t")
+	if !g.replayed() {
 		t.Error("blanks around a bare key make another one")
 	}
 }

@@ -311,11 +311,14 @@ func TestAuthorizeIsAskedAgainAfterAWait(t *testing.T) {
 	second := async(func() got { return a.post("K", `{}`) })
 	until(t, "the repeat is allowed to wait", func() bool { return asked.Load() == 2 })
 	start := time.Now()
-	until(t, "a second and more pass", func() bool { return time.Since(start) > 1100*time.Millisecond })
+	until(t, "a second and more pass", func() bool {
+		return time.Since(start) > 1100*time.Millisecond
+	})
 	close(g.leave)
 	receive(t, "the first answer", first)
-	if g := receive(t, "the repeat's answer", second); g.status != http.StatusForbidden || g.replayed() {
-		t.Errorf("the repeat got %d %q after its right was withdrawn", g.status, g.body)
+	again := receive(t, "the repeat's answer", second)
+	if again.status != http.StatusForbidden || again.replayed() {
+		t.Errorf("the repeat got %d %q after its right was withdrawn", again.status, again.body)
 	}
 	a.wantRan(1)
 }

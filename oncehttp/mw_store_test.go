@@ -136,7 +136,9 @@ func TestR15ALiveAnswerTellsInATrailer(t *testing.T) {
 				_, _ = io.WriteString(w, "two")
 			}, soon)
 			a.store.set(func(s *faultyStore) {
-				s.complete = func(context.Context, once.Outcome) error { return once.ErrUnavailable }
+				s.complete = func(context.Context, once.Outcome) error {
+					return once.ErrUnavailable
+				}
 			})
 			g := a.post("K", `{}`)
 			if g.body != "one two" || g.trailer.Get(oncehttp.HeaderStored) != "false" {
@@ -173,7 +175,8 @@ func TestAnAnswerForWhichTheStoreHasNoRoomIsNotRunAgain(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 100))
 	}, func(c *oncehttp.Config) { c.Store = &faultyStore{Store: mem} })
 	first := a.post("K", `{}`)
-	if first.status != 201 || len(first.body) != 100 || first.header.Get(oncehttp.HeaderStored) != "false" {
+	if first.status != 201 || len(first.body) != 100 ||
+		first.header.Get(oncehttp.HeaderStored) != "false" {
 		t.Errorf("%d, %d bytes, %v", first.status, len(first.body), first.header)
 	}
 	again := a.post("K", `{}`)
@@ -242,7 +245,8 @@ func TestWhatAStoreStillHasInItsHandsIsNotUsedAgain(t *testing.T) {
 
 func TestAReleasedKeyKeepsItsFingerprintUntilItsRetentionEnds(t *testing.T) {
 	now := time.Now()
-	mem, err := oncemem.New(oncemem.Config{SingleInstance: true, Now: func() time.Time { return now }})
+	clock := func() time.Time { return now }
+	mem, err := oncemem.New(oncemem.Config{SingleInstance: true, Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -254,8 +254,8 @@ func TestR11K20eAConnectionThatIsTakenOverIsATombstone(t *testing.T) {
 			}
 			w.WriteHeader(http.StatusTeapot)
 			if !flushFirst {
-				_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n" +
-					"Upgrade: echo\r\n\r\n")
+				_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\n" +
+					"Connection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 				_ = rw.Flush()
 			}
 			line, _ := rw.ReadString('\n')
@@ -319,8 +319,7 @@ func stray(w http.ResponseWriter, over <-chan struct{}) int {
 
 func TestAGoroutineLeftBehindNeverTouchesAnAnswer(t *testing.T) {
 	over, calls := make(chan struct{}), make(chan int, 1)
-	var a *api
-	a = &api{t: t, store: newStore(t)}
+	a := &api{t: t, store: newStore(t)}
 	h := a.guard(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "right "+r.Header.Get("Idempotency-Key"))
 	})
@@ -363,8 +362,7 @@ func TestR14AClientThatLeavesDoesNotStopTheWork(t *testing.T) {
 	for name, server := range servers {
 		t.Run(name, func(t *testing.T) {
 			g := newGate()
-			var a *api
-			a = server(t, func(w http.ResponseWriter, r *http.Request) {
+			a := server(t, func(w http.ResponseWriter, r *http.Request) {
 				g.ServeHTTP(w, r)
 				if err := r.Context().Err(); err != nil {
 					t.Errorf("the work's context ended: %v", err)
@@ -380,7 +378,7 @@ func TestR14AClientThatLeavesDoesNotStopTheWork(t *testing.T) {
 			}
 			wantProblem(t, a.post("K", `{}`), http.StatusConflict, oncehttp.ProblemInFlight)
 			close(g.leave)
-			until(t, "the answer is kept", func() bool { return a.store.record(t).State == once.Completed })
+			a.untilState(once.Completed)
 			if g := a.post("K", `{}`); g.status != http.StatusCreated || g.body != "made" || !g.replayed() {
 				t.Errorf("%d %q", g.status, g.body)
 			}
@@ -406,7 +404,7 @@ func TestR14AClientThatLeavesDuringTheSaveDoesNotLoseIt(t *testing.T) {
 	cancel()
 	receive(t, "the client leaves", first)
 	close(goOn)
-	until(t, "the answer is kept", func() bool { return a.store.record(t).State == once.Completed })
+	a.untilState(once.Completed)
 	if g := a.post("K", `{}`); g.body != `{"run":1}` || !g.replayed() {
 		t.Errorf("%d %q", g.status, g.body)
 	}
@@ -433,7 +431,7 @@ func TestR14AFlushedAnswerIsKeptWholeThoughItsClientLeft(t *testing.T) {
 	_ = conn.(*net.TCPConn).SetLinger(0)
 	_ = conn.Close()
 	close(left)
-	until(t, "the answer is kept", func() bool { return a.store.record(t).State == once.Completed })
+	a.untilState(once.Completed)
 	if g := a.post("K", `{}`); g.body != "one "+strings.Repeat("more", 1000) || !g.replayed() {
 		t.Errorf("%d, %d bytes", g.status, len(g.body))
 	}
@@ -453,7 +451,7 @@ func TestR14EndWithClientEndsTheWork(t *testing.T) {
 	receive(t, "the handler runs", entered)
 	cancel()
 	receive(t, "the client leaves", first)
-	until(t, "the claim is settled", func() bool { return a.store.record(t).State == once.Held })
+	a.untilState(once.Held)
 	wantProblem(t, a.post("K", `{}`), http.StatusConflict, oncehttp.ProblemHeld)
 	a.wantRan(1)
 }

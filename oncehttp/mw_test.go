@@ -169,7 +169,9 @@ func newClient(t *testing.T) *http.Client {
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{
 		Transport: tr, Timeout: patience,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
 	}
 }
 
@@ -200,6 +202,14 @@ func (a *api) observed() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return strings.Join(a.told, " ")
+}
+
+// untilState waits until the only record is in a state.
+func (a *api) untilState(want once.RecordState) {
+	a.t.Helper()
+	until(a.t, "the record is "+string(want), func() bool {
+		return a.store.record(a.t).State == want
+	})
 }
 
 // got is an answer as its client has it.

@@ -48,8 +48,9 @@ func TestRetryAfterDoublesWithTheAgeUpToTheRestOfTheLease(t *testing.T) {
 		age, rest time.Duration
 		want      int
 	}{
-		{0, 30 * s, 1}, {999 * ms, 30 * s, 1}, {s, 30 * s, 1}, {1001 * ms, 30 * s, 2}, {2 * s, 30 * s, 2},
-		{2001 * ms, 30 * s, 4}, {3 * s, 30 * s, 4}, {4 * s, 30 * s, 4}, {5 * s, 30 * s, 8},
+		{0, 30 * s, 1}, {999 * ms, 30 * s, 1}, {s, 30 * s, 1}, {1001 * ms, 30 * s, 2},
+		{2 * s, 30 * s, 2}, {2001 * ms, 30 * s, 4}, {3 * s, 30 * s, 4}, {4 * s, 30 * s, 4},
+		{5 * s, 30 * s, 8},
 		{8 * s, 30 * s, 8}, {9 * s, 30 * s, 16}, {16 * s, 30 * s, 16}, {17 * s, 30 * s, 30},
 		{17 * s, 19500 * ms, 20}, {600 * s, 30 * s, 30}, {600 * s, 3600 * s, 1024},
 		{5 * s, 100 * ms, 1}, {5 * s, 0, 1}, {5 * s, -s, 1}, {-s, 30 * s, 1}, {0, 1, 1},
@@ -118,7 +119,10 @@ func FuzzParseKey(f *testing.F) {
 }
 
 func FuzzParseAnswer(f *testing.F) {
-	a := answer{status: 201, headers: []field{{"A", []string{"1", "2"}}, {"B", []string{}}}, body: []byte("x")}
+	a := answer{
+		status: 201, body: []byte("x"),
+		headers: []field{{"A", []string{"1", "2"}}, {"B", []string{}}},
+	}
 	f.Add(a.appendTo(nil))
 	f.Add([]byte{1, 4, 200, 1, 0, 0, 0})
 	f.Add(bytes.Repeat([]byte{0xff}, 40))
@@ -137,8 +141,8 @@ func FuzzParseAnswer(f *testing.F) {
 	})
 }
 
-// FuzzFingerprint tries that a fingerprint is a function of the request, that nothing makes it panic,
-// and that two bodies with one fingerprint are equal by the rule of their type.
+// FuzzFingerprint tries that a fingerprint is a function of the request, that nothing makes it
+// panic, and that two bodies with one fingerprint are equal by the rule of their type.
 func FuzzFingerprint(f *testing.F) {
 	for _, media := range []string{
 		"application/json", "application/x-www-form-urlencoded", "text/plain",
@@ -146,7 +150,8 @@ func FuzzFingerprint(f *testing.F) {
 	} {
 		f.Add(media, "", []byte(`{"b":1,"a":[2]}`))
 		f.Add(media, "gzip", []byte("a=1&b=%zz"))
-		f.Add(media, "br", []byte("--b\r\nContent-Disposition: form-data; name=a\r\n\r\n1\r\n--b--\r\n"))
+		part := "--b\r\nContent-Disposition: form-data; name=a\r\n\r\n1\r\n--b--\r\n"
+		f.Add(media, "br", []byte(part))
 	}
 	f.Fuzz(func(t *testing.T, media, encoding string, text []byte) {
 		m := &guarded{cfg: Config{Content: Content{MaxDecoded: 1 << 20}}}

@@ -93,9 +93,10 @@ func claimProblem(err error) *Problem {
 		p.retryAfter = inFlightRetry(busy.Age, busy.Rest)
 		return p
 	case errors.Is(err, once.ErrUnknown):
-		p := problem(ProblemHeld, http.StatusConflict, "The outcome of the first request is unknown")
-		p.Detail = "An attempt with this key ended, and nobody knows whether it had its effect. A " +
-			"person has to decide."
+		p := problem(ProblemHeld, http.StatusConflict,
+			"The outcome of the first request is unknown")
+		p.Detail = "An attempt with this key ended, and nobody knows whether it had its effect. " +
+			"A person has to decide."
 		return p
 	case errors.Is(err, once.ErrCorrupt):
 		p := problem(ProblemRecordCorrupt, http.StatusInternalServerError,
@@ -109,8 +110,8 @@ func claimProblem(err error) *Problem {
 	return p
 }
 
-// inFlightRetry is how many seconds a repeat should wait: 1, doubling with the age of the attempt, and
-// no longer than its lease runs.
+// inFlightRetry is how many seconds a repeat should wait: 1, doubling with the age of the attempt,
+// and no longer than its lease runs.
 func inFlightRetry(age, rest time.Duration) int {
 	seconds := 1
 	if whole := uint(max(age, 0) / time.Second); whole > 0 {

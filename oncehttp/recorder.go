@@ -31,8 +31,8 @@ type recorder struct {
 	declared int64
 	forced   *Verdict // set where the answer isn't the handler's own; nil: the policy counts
 	written  int64
-	// head is the header as it was when the status was told; what the handler does to it later has no
-	// effect, but for trailers.
+	// head is the header as it was when the status was told; what the handler does to it later has
+	// no effect, but for trailers.
 	head   []field
 	before http.Header // what outer handlers had set; nil for none
 	buf    *[]byte     // the body
@@ -165,8 +165,8 @@ func (r *recorder) keep(p []byte) {
 	*r.buf = append(*r.buf, p...)
 }
 
-// send passes a piece on if the answer is live. That the client is gone doesn't stop a handler whose
-// answer is kept.
+// send passes a piece on if the answer is live. That the client is gone doesn't stop a handler
+// whose answer is kept.
 func (r *recorder) send(p []byte) (int, error) {
 	if r.state == holding {
 		return len(p), nil
@@ -389,8 +389,8 @@ func (r *recorder) answer(drop map[string]bool) answer {
 	return a
 }
 
-// detectType is the type as the server told it, by what it first sent of the body; none if the header
-// went before the body did.
+// detectType is the type as the server told it, by what it first sent of the body; none if the
+// header went before the body did.
 func (r *recorder) detectType() []string {
 	begin := *r.buf
 	if r.sniffed >= 0 {

@@ -11,9 +11,9 @@ import (
 	"github.com/oncekit/once"
 )
 
-// Sealer encrypts what is kept of answers, with AES-256-GCM (NIST SP 800-38D) and a random nonce for
-// each. An answer is bound to its identity: a record that is copied to another key can't be opened
-// there. It is safe for concurrent use.
+// Sealer encrypts what is kept of answers, with AES-256-GCM (NIST SP 800-38D) and a random nonce
+// for each. An answer is bound to its identity: a record that is copied to another key can't be
+// opened there. It is safe for concurrent use.
 type Sealer struct {
 	first keyID
 	keys  map[keyID]cipher.AEAD
@@ -69,7 +69,8 @@ func idOfKey(key []byte) keyID {
 // seal encrypts data that belongs to an identity.
 func (s *Sealer) seal(id once.Identity, data []byte) []byte {
 	aead := s.keys[s.first]
-	out := make([]byte, sealHead+aead.NonceSize(), sealHead+aead.NonceSize()+len(data)+aead.Overhead())
+	head := sealHead + aead.NonceSize()
+	out := make([]byte, head, head+len(data)+aead.Overhead())
 	out[0] = sealVersion
 	copy(out[1:], s.first[:])
 	nonce := out[sealHead:]
