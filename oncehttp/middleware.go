@@ -75,8 +75,8 @@ func (m *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func keyMissing() *Problem {
 	p := problem(ProblemKeyMissing, http.StatusBadRequest, "An idempotency key is missing")
-	p.Detail = `Send Idempotency-Key: "KEY" with a key that no other request of yours has, such as ` +
-		"a random UUID, and the same key when you send this request again."
+	p.Detail = `Send Idempotency-Key: "KEY" with a key that no other request of yours has, such ` +
+		"as a random UUID, and the same key when you send this request again."
 	return p
 }
 

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -323,5 +324,21 @@ func TestABodyReadAfterTheHandlersReturnIsAnError(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestARefusedBodyLeavesAConnectionOfHTTP2Open(t *testing.T) {
+	a := newAPI2(t, describe, func(c *oncehttp.Config) { c.MaxBody = 10 })
+	reused := false
+	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }}
+	send := func(body string) got {
+		req := a.request("POST", "/orders", strings.NewReader(body), "Idempotency-Key", "K")
+		return a.send(req.WithContext(httptrace.WithClientTrace(t.Context(), trace)))
+	}
+	for range 3 {
+		wantProblem(t, send("more than ten bytes"), 413, oncehttp.ProblemBodyTooLarge)
+	}
+	if !reused {
+		t.Error("the connection was given up")
 	}
 }
