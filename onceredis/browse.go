@@ -47,9 +47,9 @@ func (s *Store) Record(ctx context.Context, id once.Identity) (once.Record, erro
 	return r, nil
 }
 
-// place is where a page begins: on a node, at a SCAN's cursor. Where one bucket of the server's table
-// has more records than a page, it begins after a key of that bucket, and until is the cursor that
-// follows: while SCAN gives that one again, it is the same bucket.
+// place is where a page begins: on a node, at a SCAN's cursor. Where one bucket of the server's
+// table has more records than a page, it begins after a key of that bucket, and until is the cursor
+// that follows: while SCAN gives that one again, it is the same bucket.
 type place struct {
 	node          string
 	cursor, until uint64

@@ -75,7 +75,8 @@ func TestEveryRecordIsListedOnceAmongOthersKeys(t *testing.T) {
 			}
 		}
 		for _, limit := range []int{0, 1000, 7, 1} {
-			if all := pages(t, s, once.RecordFilter{Limit: limit}, func(int) {}); len(all) != records {
+			all := pages(t, s, once.RecordFilter{Limit: limit}, func(int) {})
+			if len(all) != records {
 				t.Errorf("%s, limit %d: %d records, want %d", name, limit, len(all), records)
 			}
 		}

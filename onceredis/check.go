@@ -119,6 +119,8 @@ func (s *Store) checkNode(ctx context.Context, node redis.Cmdable, master bool) 
 	case version < oldest:
 		return fmt.Errorf("check redis: version %s, want at least %d", info["redis_version"],
 			oldest)
+	case info["arch_bits"] == "32":
+		return errors.New("check redis: a server of 32 bits can't hold times of 64")
 	case master && role != "master":
 		return fmt.Errorf("check redis: the server is a %s, records are kept on the master", role)
 	case policy != "noeviction" && !s.cfg.AllowEviction:

@@ -103,7 +103,7 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{"no client", nil, onceredis.Config{}, "<nil>"},
 		{"a ring", ring, onceredis.Config{}, "Ring"},
-		{"a wrapped client", struct{ redis.UniversalClient }{c}, onceredis.Config{}, "want a *redis"},
+		{"a wrapped client", struct{ redis.UniversalClient }{c}, onceredis.Config{}, "want a"},
 		{"a hash tag", c, onceredis.Config{Prefix: "{once}:"}, "brace"},
 		{"outcomes beyond Redis' strings", c, onceredis.Config{MaxOutcome: 1 << 30}, "MaxOutcome"},
 		{"fewer than no replicas", c, onceredis.Config{Wait: -1}, "Wait"},

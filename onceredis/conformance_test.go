@@ -30,7 +30,7 @@ func TestStore(t *testing.T) {
 		return oncetest.Harness{
 			Store: s, MaxOutcome: maxOutcome,
 			Advance: func(d time.Duration) { s.Advance(d) },
-			Corrupt: func(id once.Identity) { server.Do("SETRANGE", s.Key(id), "10", "?") },
+			Corrupt: func(id once.Identity) { server.Do("SETRANGE", s.Key(id), "5", "?") },
 			Reopen: func() once.Store {
 				server.Kill()
 				server.Start()
@@ -43,9 +43,9 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// Without a clock that tests move, keys end by the server's own expiry too. That takes what was lost
-// under retry a retention after its lease: nobody asked for it meanwhile, and nothing else would
-// ever remove it.
+// Without a clock that tests move, keys end by the server's own expiry too. That takes what was
+// lost under retry a retention after its lease: nobody asked for it meanwhile, and nothing else
+// would ever remove it.
 func TestStoreByTheServersClock(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t, durable...)

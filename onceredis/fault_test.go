@@ -28,7 +28,10 @@ func every(t *testing.T, s *onceredis.Store, d time.Duration, what string, expec
 		"resolve": func(ctx context.Context) error {
 			return s.Resolve(ctx, g.Identity, once.Resolution{Decision: once.RunAgain})
 		},
-		"record": func(ctx context.Context) error { _, err := s.Record(ctx, g.Identity); return err },
+		"record": func(ctx context.Context) error {
+			_, err := s.Record(ctx, g.Identity)
+			return err
+		},
 		"records": func(ctx context.Context) error {
 			_, err := s.Records(ctx, once.RecordFilter{})
 			return err
@@ -38,7 +41,8 @@ func every(t *testing.T, s *onceredis.Store, d time.Duration, what string, expec
 		begun := time.Now()
 		want(t, what+": "+name, step(deadline(t, d)), expected)
 		if took := time.Since(begun); took > d+2*time.Second {
-			t.Errorf("%s: %s took %v, want it to end with its context after %v", what, name, took, d)
+			t.Errorf("%s: %s took %v, want it to end with its context after %v", what, name,
+				took, d)
 		}
 	}
 }

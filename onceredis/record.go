@@ -3,7 +3,6 @@ package onceredis
 import (
 	"encoding/binary"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/oncekit/once"
@@ -34,22 +33,22 @@ func parseHeader(v string) (header, error) {
 	if len(v) < headerSize || v[0] != '1' {
 		return header{}, fmt.Errorf("%w: it has no header", once.ErrCorrupt)
 	}
-	h := header{state: v[1], policy: v[2], kind: outcomeKind(v[4:5])}
-	from := digitsFrom
-	for _, field := range []struct {
-		to    *int64
-		width int
-	}{
-		{&h.fence, 16}, {&h.claimed, 16}, {&h.lease, 16}, {&h.finished, 16}, {&h.last, 16},
-		{&h.retention, 16}, {&h.attempt, 10}, {&h.notes, 5}, {&h.size, 9},
-	} {
-		n, err := strconv.ParseUint(v[from:from+field.width], 10, 63)
-		if err != nil {
-			return header{}, fmt.Errorf("%w: no number at byte %d", once.ErrCorrupt, from)
-		}
-		*field.to, from = int64(n), from+field.width
+	b := []byte(v[:headerSize])
+	number := func(from int) int64 { return int64(binary.BigEndian.Uint64(b[from:])) }
+	h := header{
+		state: v[1], policy: v[2], kind: outcomeKind(v[4:5]),
+		fence: number(5), claimed: number(13), lease: number(21), finished: number(29),
+		last: number(37), retention: number(45),
+		attempt:     int64(binary.BigEndian.Uint32(b[53:])),
+		notes:       int64(binary.BigEndian.Uint16(b[57:])),
+		size:        int64(binary.BigEndian.Uint32(b[59:])),
+		fingerprint: once.Fingerprint(b[63:96]),
 	}
-	h.fingerprint = once.Fingerprint([]byte(v[digitsTo : digitsTo+len(h.fingerprint)]))
+	most := max(h.fence, h.claimed, h.lease, h.finished, h.last, h.retention)
+	least := min(h.fence, h.claimed, h.lease, h.finished, h.last, h.retention)
+	if most >= 1<<53 || least < 0 {
+		return header{}, fmt.Errorf("%w: a number is out of its bounds", once.ErrCorrupt)
+	}
 	return h, nil
 }
 

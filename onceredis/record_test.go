@@ -11,9 +11,14 @@ import (
 )
 
 // layout is a record written by hand from the table in script.go.
-var layout = "1c" + "h" + "0" + "t" +
-	"1790000000000001" + "1790000000000002" + "1790000000000003" + "1790000000000004" +
-	"1790000000000005" + "0000003600000000" + "0000000007" + "00007" + "000000002" +
+var layout = "1ch0t" +
+	"\x00\x06\x5b\xfe\xda\x25\xe0\x01" + // 1790000000000001
+	"\x00\x06\x5b\xfe\xda\x25\xe0\x02" +
+	"\x00\x06\x5b\xfe\xda\x25\xe0\x03" +
+	"\x00\x06\x5b\xfe\xda\x25\xe0\x04" +
+	"\x00\x06\x5b\xfe\xda\x25\xe0\x05" +
+	"\x00\x00\x00\x00\xd6\x93\xa4\x00" + // 3600000000
+	"\x00\x00\x00\x07" + "\x00\x07" + "\x00\x00\x00\x02" +
 	strings.Repeat("f", 33) + strings.Repeat("o", 16) + "\x02ke\x01r\x01s" + "dd"
 
 func TestTheLayoutOfARecord(t *testing.T) {
@@ -32,7 +37,8 @@ func TestTheLayoutOfARecord(t *testing.T) {
 		t.Errorf("expires at %d, want an hour and a 16th after the last arrival", got)
 	}
 	note, err := decodeNote([]byte(layout[headerSize : headerSize+7]))
-	if err != nil || note.Key != "ke" || note.Request != "r" || !slices.Equal(note.Scope, []string{"s"}) {
+	if err != nil || note.Key != "ke" || note.Request != "r" ||
+		!slices.Equal(note.Scope, []string{"s"}) {
 		t.Errorf("note %q, %v", note, err)
 	}
 }
@@ -49,7 +55,7 @@ func FuzzParseHeader(f *testing.F) {
 			}
 			return
 		}
-		if h.fence < 0 || h.notes < 0 || h.notes > 99999 || h.size < 0 || h.attempt < 0 {
+		if h.fence < 0 || h.notes < 0 || h.notes > 65535 || h.size < 0 || h.attempt < 0 {
 			t.Errorf("%+v has a number out of its bounds", h)
 		}
 	})

@@ -11,26 +11,22 @@ import "github.com/redis/go-redis/v9"
 //	     2      1  what follows if the attempt is lost: r retry, h hold
 //	     3      1  1 if the latest attempt came after a lost one, else 0
 //	     4      1  the outcome: k kept, t tombstone
-//	     5     16  fence
-//	    21     16  when the latest attempt began
-//	    37     16  when its lease ends
-//	    53     16  when it ended, 0 while it has not
-//	    69     16  the last arrival, at most 1/16 of the retention behind
-//	    85     16  retention
-//	   101     10  attempts so far
-//	   111      5  length of the note
-//	   116      9  length of the outcome's data
-//	   125     33  fingerprint, raw
-//	   158     16  owner, raw
-//	   174         the note, then the data
+//	     5      8  fence
+//	    13      8  when the latest attempt began
+//	    21      8  when its lease ends
+//	    29      8  when it ended, 0 while it has not
+//	    37      8  the last arrival, at most 1/16 of the retention behind
+//	    45      8  retention
+//	    53      4  attempts so far
+//	    57      2  length of the note
+//	    59      4  length of the outcome's data
+//	    63     33  fingerprint
+//	    96     16  owner
+//	   112         the note, then the data
 //
-// Numbers are decimal digits with leading zeros, times in µs since 1970 and spans in µs: all stay
-// below 2^53, which Lua holds exactly, until the year 2255.
-const (
-	headerSize = 174
-	digitsFrom = 5
-	digitsTo   = 125
-)
+// Numbers are unsigned and big-endian, times in µs since 1970 and spans in µs: all stay below 2^53,
+// which Lua holds exactly, until the year 2255.
+const headerSize = 112
 
 // prelude begins each script.
 //
@@ -38,7 +34,8 @@ const (
 //
 // fetch returns the record, or nil if there is none, and as its second result what the script has
 // to return at once: {"corrupt"}, or an error of the server. A record past its retention is
-// returned with gone set: it is absent, but for its fence, which goes on rising.
+// returned with gone set: it is absent, but for its fence, which goes on rising. It reads so much
+// that one command is enough for most records.
 //
 // save writes a record as a whole, with the expiry that belongs to its state: none while it is
 // unknown or can become held; otherwise a 16th of the retention more than was asked for, so that
@@ -46,46 +43,49 @@ const (
 const prelude = `
 local key, t = KEYS[1], redis.call('TIME')
 local now = t[1] * 1000000 + t[2] + ARGV[1]
+local LAYOUT = '>c1c1c1c1c1I8I8I8I8I8I8I4I2I4c33c16'
 
 local function kept(r) return r.retention + math.ceil(r.retention / 16) end
 
 local function fetch()
-  local h = redis.pcall('GETRANGE', key, 0, 173)
+  local h = redis.pcall('GETRANGE', key, 0, 4095)
   if type(h) == 'table' then
     if string.find(h.err, 'WRONGTYPE', 1, true) then return nil, {'corrupt'} end
     return nil, h
   end
   if h == '' and redis.call('EXISTS', key) == 0 then return nil end
-  if #h < 174 or not string.find(h, '^1[fcru][rh][01][kt]')
-    or string.find(string.sub(h, 6, 125), '%D') then
+  if #h < 112 or not string.find(h, '^1[fcru][rh][01][kt]') then return nil, {'corrupt'} end
+  local _, state, policy, takeover, kind, fence, claimed, lease, finished, last, retention, attempt,
+    notes, size, print, owner = struct.unpack(LAYOUT, h)
+  local r = { -- all at once: a table that grows is made several times
+    head = h, state = state, policy = policy, takeover = takeover, kind = kind, fence = fence,
+    claimed = claimed, lease = lease, finished = finished, last = last, retention = retention,
+    attempt = attempt, notes = notes, size = size, print = print, owner = owner,
+    ended = state == 'c' or state == 'r', gone = false,
+  }
+  local length = #h
+  if length == 4096 then length = redis.call('STRLEN', key) end
+  if length ~= 112 + notes + size or attempt == 0
+    or math.max(fence, claimed, lease, finished, last, retention) >= 2^53 then
     return nil, {'corrupt'}
   end
-  local function number(from, to) return tonumber(string.sub(h, from, to)) end
-  local r = {
-    state = string.sub(h, 2, 2), policy = string.sub(h, 3, 3), takeover = string.sub(h, 4, 4),
-    kind = string.sub(h, 5, 5), fence = number(6, 21), claimed = number(22, 37),
-    lease = number(38, 53), finished = number(54, 69), last = number(70, 85),
-    retention = number(86, 101), attempt = number(102, 111), notes = number(112, 116),
-    size = number(117, 125), print = string.sub(h, 126, 158), owner = string.sub(h, 159, 174),
-  }
-  if redis.call('STRLEN', key) ~= 174 + r.notes + r.size then return nil, {'corrupt'} end
-  r.ended = r.state == 'c' or r.state == 'r'
   r.gone = r.ended and now >= math.max(r.finished, r.last) + kept(r)
   return r
 end
 
-local function note(r)
-  if r.notes == 0 then return '' end
-  return redis.call('GETRANGE', key, 174, 173 + r.notes)
+local function part(r, from, length)
+  if from + length <= 4096 then return string.sub(r.head, from + 1, from + length) end
+  return redis.call('GETRANGE', key, from, from + length - 1)
 end
 
-local function millis(us) return string.format('%.0f', math.max(math.ceil(us / 1000), 1)) end
+local function note(r) return part(r, 112, r.notes) end
+
+local function millis(us) return math.max(math.ceil(us / 1000), 1) end
 
 local function save(r, note, data)
-  local v = '1' .. r.state .. r.policy .. r.takeover .. r.kind
-    .. string.format('%016.0f%016.0f%016.0f%016.0f%016.0f%016.0f%010.0f%05.0f%09.0f', r.fence,
-      r.claimed, r.lease, r.finished, r.last, r.retention, r.attempt, #note, #data)
-    .. r.print .. r.owner .. note .. data
+  local v = struct.pack(LAYOUT, '1', r.state, r.policy, r.takeover, r.kind, r.fence, r.claimed,
+    r.lease, r.finished, r.last, r.retention, r.attempt, #note, #data, r.print, r.owner)
+    .. note .. data
   if r.state == 'c' or r.state == 'r' then
     redis.call('SET', key, v, 'PX', millis(math.max(r.finished, r.last) + kept(r) - now))
   elseif r.state == 'f' and r.policy == 'r' then
@@ -134,7 +134,11 @@ local function granted() return {'granted', r.fence, r.attempt, tonumber(r.takeo
 
 local text = ARGV[7]
 if not r or r.gone then
-  r = {fence = r and r.fence or 0, attempt = 0, takeover = '0', print = ARGV[2], last = now}
+  r = {
+    fence = r and r.fence or 0, attempt = 0, takeover = '0', print = ARGV[2],
+    state = '', policy = '', kind = '', owner = '',
+    claimed = 0, lease = 0, finished = 0, last = 0, retention = 0,
+  }
 else
   if r.print ~= ARGV[2] then return {'mismatch'} end
   if r.state == 'f' and r.owner == ARGV[3] then
@@ -143,13 +147,11 @@ else
   end
   if now - (r.ended and math.max(r.finished, r.last) or r.last) >= r.retention / 16 then
     r.last = now
-    redis.call('SETRANGE', key, 69, string.format('%016.0f', now))
+    redis.call('SETRANGE', key, 37, struct.pack('>I8', now))
     if r.ended then redis.call('PEXPIRE', key, millis(kept(r))) end
   end
   if r.state == 'c' then
-    local data = ''
-    if r.size > 0 then data = redis.call('GETRANGE', key, 174 + r.notes, -1) end
-    return {'replay', r.kind, r.finished, data}
+    return {'replay', r.kind, r.finished, part(r, 112 + r.notes, r.size)}
   end
   if r.state == 'f' and r.lease > now then return {'in flight', r.lease - now, now - r.claimed} end
   if r.state ~= 'r' and (r.policy == 'h' or ARGV[6] == 'h') then
@@ -237,7 +239,7 @@ var renewScript = redis.NewScript(prelude + `
 local r, stop = owned(ARGV[2], ARGV[3])
 if stop then return stop end
 if r.state ~= 'f' then return {'lost'} end
-redis.call('SETRANGE', key, 37, string.format('%016.0f', now + ARGV[4]))
+redis.call('SETRANGE', key, 21, struct.pack('>I8', now + ARGV[4]))
 if r.policy == 'r' then redis.call('PEXPIRE', key, millis(ARGV[4] + kept(r))) end
 return {'ok'}
 `)

@@ -150,7 +150,7 @@ func TestARecordThatCannotBeReadIsNeverRunAgain(t *testing.T) {
 		"cut":             func(v string) { server.Do("SET", key, v[:100]) },
 		"another layout":  func(v string) { server.Do("SET", key, "2"+v[1:]) },
 		"no such state":   func(v string) { server.Do("SET", key, "1x"+v[2:]) },
-		"no fence":        func(v string) { server.Do("SET", key, v[:9]+"x"+v[10:]) },
+		"no such fence":   func(v string) { server.Do("SET", key, v[:5]+"\xff"+v[6:]) },
 	} {
 		damage(whole())
 		_, err := s.Claim(t.Context(), claimOf("bad"))
