@@ -161,5 +161,30 @@ func (b *Bench) send(ctx context.Context, s, origin *serving.Server, kind traffi
 		return r, fmt.Errorf("%s: of %d answers %d were replays, want %d; the origin ran %d times, "+
 			"want %d", kind, r.Answered, r.Replayed, replayed, got, runs)
 	}
-	return r, nil
+	if s.Kind == "proxy" {
+		return r, nil
+	}
+	want := map[string]int64{"unguarded": runs}
+	if kind != unguarded {
+		want = map[string]int64{"first": runs, "replay": replayed}
+	}
+	return r, outcomes(ctx, s, want)
+}
+
+// outcomes checks that the gateway counted as many requests of each outcome as there were, and none
+// of another.
+func outcomes(ctx context.Context, s *serving.Server, want map[string]int64) error {
+	m, err := s.Metrics(ctx)
+	if err != nil {
+		return err
+	}
+	for _, outcome := range []string{"first", "replay", "unguarded", "fail-open", "held",
+		"mismatch", "in-flight", "store-unavailable"} {
+		name := fmt.Sprintf("once_requests_total{outcome=%q,route=\"POST /\"}", outcome)
+		if got := int64(m[name]); got != want[outcome] {
+			return fmt.Errorf("%s: the gateway counted %d, the load generator %d", name, got,
+				want[outcome])
+		}
+	}
+	return nil
 }
