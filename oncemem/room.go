@@ -66,7 +66,7 @@ func (s *Store) take(n int64) bool {
 	for {
 		used := s.used.Load()
 		if used+n > s.cfg.MaxBytes {
-			return n == 0
+			return false
 		}
 		if s.used.CompareAndSwap(used, used+n) {
 			return true

@@ -229,3 +229,27 @@ func TestSweepNeedsALimit(t *testing.T) {
 		t.Error("a sweep of nothing")
 	}
 }
+
+func TestTheFenceRisesThoughTheClockWasSetBack(t *testing.T) {
+	c := newClock()
+	s := open(t, oncemem.Config{Now: c.Now})
+	var last int64
+	for range 3 {
+		g, err := s.Claim(t.Context(), claim(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g.Fence <= last || g.Attempt != 1 {
+			t.Fatalf("granted %+v after fence %d", g, last)
+		}
+		last = g.Fence
+		if err := s.Release(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+		c.Advance(2 * time.Hour)
+		if n, err := s.Sweep(t.Context(), 10); n != 1 || err != nil {
+			t.Fatalf("swept %d, %v", n, err)
+		}
+		c.Advance(-50 * time.Hour)
+	}
+}
