@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -32,7 +33,8 @@ func TestTheDocumentedProblemsAreThoseOfTheMiddleware(t *testing.T) {
 	}
 	known := regexp.MustCompile(`(?m)^\tProblem\w+ += "([a-z-]+)" +// (\d+|the status of the first)`)
 	all := known.FindAllStringSubmatch(source(t, "oncehttp", "problem.go"), -1)
-	if len(all) < 14 {
+	all = append(all, gatewayProblems(t)...)
+	if len(all) < 22 {
 		t.Fatalf("only %d problems are found", len(all))
 	}
 	for _, m := range all {
@@ -44,6 +46,30 @@ func TestTheDocumentedProblemsAreThoseOfTheMiddleware(t *testing.T) {
 	if len(rows) != len(all) {
 		t.Errorf("%d problems are documented, %d exist", len(rows), len(all))
 	}
+}
+
+// gatewayProblems are those that the gateway adds to the middleware's: their names and statuses.
+func gatewayProblems(t *testing.T) (list [][]string) {
+	t.Helper()
+	const dir = "internal/gateway"
+	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	statuses := map[string]string{"BadRequest": "400", "Unauthorized": "401",
+		"ServiceUnavailable": "503"}
+	written := regexp.MustCompile(`WriteProblem\(w, ("[a-z-]+"|\w+), http\.Status(\w+)`)
+	for _, file := range files {
+		text := source(t, dir, filepath.Base(file))
+		for _, m := range written.FindAllStringSubmatch(text, -1) {
+			name, constant := strings.Trim(m[1], `"`), regexp.MustCompile(m[1]+` += "([a-z-]+)"`)
+			if found := constant.FindStringSubmatch(text); found != nil {
+				name = found[1]
+			}
+			list = append(list, []string{m[0], name, statuses[m[2]]})
+		}
+	}
+	return list
 }
 
 func TestTheDocumentedAnswersAreKeptAsTheMiddlewareDoes(t *testing.T) {
