@@ -306,6 +306,9 @@ func (g *Guard) abandon(ctx context.Context, c Claim) {
 			if err != nil {
 				return err
 			}
+			if grant.Takeover { // the attempt before it may have had its effect still
+				return g.store.Complete(ctx, grant, Outcome{Kind: Unknown})
+			}
 			return g.store.Release(ctx, grant)
 		}) // what remains ends with its lease
 		g.waiting.notify(c.Identity)

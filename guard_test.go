@@ -418,3 +418,29 @@ func TestAClaimIsBoundedByItsCallerAndItsLease(t *testing.T) {
 		}
 	})
 }
+
+func TestATakeoverThatIsGivenBackStaysLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		g := newGuard(t, f, once.Config{})
+		if err := begin(t, g, "a").Lose(); err != nil {
+			t.Fatal(err)
+		}
+		var claims atomic.Int32
+		f.claim = func(ctx context.Context, c once.Claim) (once.Grant, error) {
+			grant, err := f.inner.Claim(ctx, c)
+			if claims.Add(1) == 1 {
+				return once.Grant{}, errBroken // its answer is lost
+			}
+			return grant, err
+		}
+		if _, err := g.Begin(t.Context(), operation(t, "a")); !errors.Is(err, once.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		time.Sleep(second)
+		if w := begin(t, g, "a"); !w.Grant().Takeover {
+			t.Errorf("granted %+v: nobody is told that an attempt was lost", w.Grant())
+		}
+		time.Sleep(time.Hour)
+	})
+}
