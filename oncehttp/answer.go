@@ -165,7 +165,7 @@ func DroppedHeaders() []string {
 		"Ratelimit-Reset", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset",
 		"X-Rate-Limit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Reset",
 		// ours
-		HeaderReplayed, HeaderStored,
+		HeaderReplayed, HeaderStored, HeaderGuarded,
 	}
 }
 

@@ -84,7 +84,8 @@ type Config struct {
 	// encrypted.
 	Seal *Sealer
 	// Observe is told once of each request of a guarded method: [FirstAnswer], [Replayed],
-	// [Unguarded], [NotAuthorized], [FailedOpen], or the name of the [Problem] that it got.
+	// [Unguarded], [NotAuthorized], [ClientLeft], [FailedOpen], or the name of the [Problem] that
+	// it got.
 	// Default: nobody.
 	Observe func(r *http.Request, what string)
 	// Docs is the URL of a page about this API's keys: the link of a problem. Default: none.
@@ -117,6 +118,9 @@ const (
 	Unguarded   = "unguarded"
 	// NotAuthorized: Config.Authorize has answered.
 	NotAuthorized = "not-authorized"
+	// ClientLeft: it left before its request was claimed, such as while it waited for an earlier
+	// one. Nothing was run for it.
+	ClientLeft = "client-left"
 )
 
 // ContentRule is a way to compare bodies.

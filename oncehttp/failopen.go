@@ -19,5 +19,8 @@ func (m *guarded) workUnguarded(w http.ResponseWriter, r *http.Request, b *body,
 	if b.size > 0 {
 		inner.Body = b
 	}
+	if r.MultipartForm == nil {
+		defer removeForm(&inner)
+	}
 	m.next.ServeHTTP(w, &inner)
 }

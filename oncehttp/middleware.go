@@ -198,7 +198,13 @@ func (m *guarded) claim(
 		if fault && r.Context().Err() == nil {
 			m.cfg.Logger.Error("a request could not be claimed", "error", err)
 		}
-		m.refuse(w, r, claimProblem(err))
+		p := claimProblem(err)
+		if p.name == ProblemStoreDown && r.Context().Err() != nil {
+			m.cfg.Observe(r, ClientLeft)
+			p.write(w, m.cfg.Docs) // it may have been another deadline than the client's
+			return
+		}
+		m.refuse(w, r, p)
 		return
 	}
 	if m.cfg.Authorize != nil && time.Since(asked) > recheckAfter {

@@ -76,7 +76,7 @@ func TestR02WhatBelongsToOneCallerOrExchangeIsNotReplayed(t *testing.T) {
 	}
 }
 
-func TestR04R12R13WhatFollowsFromAStatus(t *testing.T) {
+func TestF10R04R12R13WhatFollowsFromAStatus(t *testing.T) {
 	kept := []int{200, 201, 202, 203, 204, 206, 299, 300, 301, 302, 303, 304, 307, 308, 400, 402,
 		404, 405, 410, 413, 415, 422}
 	free := []int{401, 403, 406, 407, 408, 409, 411, 412, 414, 416, 417, 418, 421, 423, 424, 425,

@@ -70,22 +70,41 @@ func TestK01ARepeatThatMayWaitGetsTheReplay(t *testing.T) {
 	a.wantRan(1)
 }
 
-func TestARepeatsWaitIsBoundedAndEndsWithItsClient(t *testing.T) {
+func TestARepeatsWaitIsBounded(t *testing.T) {
 	g := newGate()
 	a := newAPI(t, g.ServeHTTP, func(c *oncehttp.Config) { c.Guard.Wait = 60 * time.Millisecond })
 	first := async(func() got { return a.post("K", `{}`) })
 	receive(t, "the handler runs", g.entered)
 	wantProblem(t, a.post("K", `{}`), http.StatusConflict, oncehttp.ProblemInFlight)
-
-	ctx, cancel := context.WithCancel(t.Context())
-	req := a.request(http.MethodPost, "/orders", strings.NewReader(`{}`), "Idempotency-Key", "K")
-	cancel()
-	if left := a.send(req.WithContext(ctx)); left.err == nil {
-		t.Error("a client that left has an answer")
-	}
 	close(g.leave)
 	wantReplay(t, receive(t, "the first answer", first), a.post("K", `{}`))
 	a.wantRan(1)
+}
+
+func TestNothingIsRunForAClientThatLeftWhileItWaited(t *testing.T) {
+	g := newGate()
+	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+		g.entered <- struct{}{}
+		<-g.leave
+		w.WriteHeader(http.StatusServiceUnavailable) // it frees the key
+	}, func(c *oncehttp.Config) { c.Guard.Wait = patience })
+	first := async(func() got { return a.post("K", `{}`) })
+	receive(t, "the handler runs", g.entered)
+	ctx, cancel := context.WithCancel(t.Context())
+	req := a.request(http.MethodPost, "/orders", strings.NewReader(`{}`), "Idempotency-Key", "K")
+	second := async(func() got { return a.send(req.WithContext(ctx)) })
+	until(t, "the repeat waits", func() bool { return len(a.store.claims()) >= 3 })
+	cancel()
+	if left := receive(t, "the client leaves", second); left.err == nil {
+		t.Error("a client that left has an answer")
+	}
+	until(t, "its wait ends", func() bool { return a.observed() == "first client-left" })
+	close(g.leave)
+	receive(t, "the first answer", first)
+	a.wantRan(1)
+	if s := a.store.record(t).State; s != once.Released {
+		t.Errorf("the record is %s", s)
+	}
 }
 
 func TestK03AHundredAtOnceRunOnceAndGetOneAnswer(t *testing.T) {
@@ -214,8 +233,8 @@ func TestK19APanicSettlesTheClaimAtOnceAndGoesOn(t *testing.T) {
 		end       func()
 		recovered any
 	}{
-		{"retry", once.Retry, func() { panic("charged, then lost") }, "charged, then lost"},
-		{"hold", once.Hold, func() { panic("charged, then lost") }, "charged, then lost"},
+		{"K20f retry", once.Retry, func() { panic("charged, then lost") }, "charged, then lost"},
+		{"K20f hold", once.Hold, func() { panic("charged, then lost") }, "charged, then lost"},
 		{"K20g retry", once.Retry, func() { panic(http.ErrAbortHandler) }, http.ErrAbortHandler},
 		{"K20g hold", once.Hold, func() { panic(http.ErrAbortHandler) }, http.ErrAbortHandler},
 	} {

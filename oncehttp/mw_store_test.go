@@ -42,6 +42,46 @@ func TestE06AStoreThatHangsIsGivenUpAtItsDeadline(t *testing.T) {
 	a.wantRan(1)
 }
 
+func TestAGuardThatFailsOpenSaysSoAndOnlyForAStoreThatIsAway(t *testing.T) {
+	open := func(c *oncehttp.Config) { c.FailOpen = true }
+	a := newAPI(t, describe, soon, open)
+	a.store.set(func(s *faultyStore) {
+		s.claim = func(context.Context, once.Claim) error { return once.ErrUnavailable }
+	})
+	for i := range 2 { // nothing protects from the repeat
+		g := a.post("K", `{}`)
+		if g.header.Get(oncehttp.HeaderGuarded) != "false" || g.replayed() ||
+			g.body != description(`{}`, 2, "[]", "map[]") {
+			t.Errorf("%d: %d %q %v", i, g.status, g.body, g.header)
+		}
+	}
+	a.wantRan(2)
+	for _, answer := range []error{once.ErrCorrupt, once.ErrMismatch, &once.UnknownError{},
+		&once.InFlightError{Rest: time.Second}} {
+		a.store.set(func(s *faultyStore) {
+			s.claim = func(context.Context, once.Claim) error { return answer }
+		})
+		if g := a.post("L", `{}`); g.status < 400 || len(g.header[oncehttp.HeaderGuarded]) > 0 {
+			t.Errorf("%v: %d", answer, g.status)
+		}
+	}
+	a.wantRan(2)
+	a.store.set(func(s *faultyStore) { s.claim = nil })
+	first := a.post("M", `{}`)
+	if len(first.header[oncehttp.HeaderGuarded]) > 0 {
+		t.Error("a guarded one says that it isn't")
+	}
+	wantReplay(t, first, a.post("M", `{}`))
+	if s := a.observed(); !strings.HasPrefix(s, "fail-open fail-open record-corrupt mismatch held") {
+		t.Errorf("told %q", s)
+	}
+	cfg := oncehttp.Config{Store: a.store, Scope: oncehttp.NoScope, FailOpen: true}
+	cfg.Guard.OnUnknown = once.Hold
+	if _, err := oncehttp.Middleware(cfg); err == nil {
+		t.Error("what is held for a person may be worked again")
+	}
+}
+
 func TestE06AStoreThatFailsLetsNothingRun(t *testing.T) {
 	// The claim that went through, and of which only the answer was lost, is given back.
 	for name, err := range map[string]error{

@@ -124,9 +124,9 @@ func inFlightRetry(age, rest time.Duration) int {
 	return max(1, min(seconds, end))
 }
 
-// WriteProblem answers with a problem in the form of those of this package: for who refuses a request
-// before a [Middleware] sees it. The name is the last part of its type. docs is the URL of a page
-// about it, or empty.
+// WriteProblem answers with a problem in the form of those of this package: for who refuses a
+// request before a [Middleware] sees it. The name is the last part of its type. docs is the URL of
+// a page about it, or empty.
 func WriteProblem(w http.ResponseWriter, name string, status int, title, detail, docs string) {
 	p := problem(name, status, title)
 	p.Detail = detail
