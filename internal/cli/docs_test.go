@@ -53,6 +53,9 @@ func tryBash(t *testing.T, dir, script string) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", strict+script)
 	cmd.Dir = dir
+	// What a script leaves in the background ends with it, however it ends.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Env = append(os.Environ(),
 		"PATH="+filepath.Dir(program(t, "./cmd/once"))+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
