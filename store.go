@@ -34,8 +34,8 @@ type Store interface {
 	// said to be unknown by its last owner may still be completed by that owner, who alone can
 	// know. Completing what the same grant has completed changes nothing and returns nil.
 	//
-	// It returns [ErrLeaseLost] if the record has another owner or fence by now, or was released,
-	// and [ErrTooLarge] for data that the store has no room for: a tombstone without data always
+	// It returns [ErrLeaseLost] if the record has another owner or fence by now, is past its
+	// retention, or was released, and [ErrTooLarge] for data that the store has no room for: a tombstone without data always
 	// has. In both cases nothing was changed.
 	Complete(ctx context.Context, g Grant, o Outcome) error
 
@@ -85,7 +85,8 @@ const (
 // Resolution is a decision about a record.
 type Resolution struct {
 	Decision Decision
-	// Outcome for AnswerWith: Kept or Tombstone.
+	// Outcome for AnswerWith: Kept or Tombstone; with another kind it is an [ErrState], and with
+	// data that the store has no room for an [ErrTooLarge].
 	Outcome Outcome
 	// Fence that the record had when the person looked at it; 0: it is not compared.
 	Fence int64
