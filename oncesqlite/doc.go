@@ -4,8 +4,7 @@
 // One goroutine writes (writer.go). It takes everything that waits, runs it in one transaction in
 // which the failure of one operation undoes nothing of another, flushes once, and only then
 // answers: many acknowledgements share one flush, and none leaves before it. Readers use
-// connections of their own and block nobody. The tables are in schema.sql
-// and records.sql.
+// connections of their own and block nobody. The tables are in schema.sql and records.sql.
 //
 // What is promised: what was acknowledged is on the disk (synchronous=FULL); one process has the
 // file at a time, held by a lock of the operating system, so leases of an earlier process are void

@@ -129,8 +129,8 @@ func fillRecords(b *testing.B, path string, n int) {
 // fewRecords is what a small store of the benchmark below has.
 const fewRecords = 10_000
 
-// First requests on a store that remembers few others and on one that remembers many, in turns: what
-// else the machine does meets both. ns/op is of the one with many.
+// First requests on a store that remembers few others and on one that remembers many, in turns:
+// what else the machine does meets both. ns/op is of the one with many.
 func BenchmarkRecordsAmongMany(b *testing.B) {
 	many := 200_000
 	if text := os.Getenv(manyEnv); text != "" {
@@ -179,8 +179,8 @@ func BenchmarkRecordsAmongMany(b *testing.B) {
 	benchPages(b, stores[many])
 }
 
-// inTurns calls one function n times and then the other, each from many goroutines, in several turns,
-// and returns how long each took in all.
+// inTurns calls one function n times and then the other, each from many goroutines, in several
+// turns, and returns how long each took in all.
 func inTurns(n int, first, second func()) (tookFirst, tookSecond time.Duration) {
 	const turns = 8
 	for range turns {
