@@ -158,8 +158,8 @@ func (b *Bench) send(ctx context.Context, s, origin *serving.Server, kind traffi
 		return r, err
 	}
 	if got := int64(m["origin_orders_total"]); got != runs || r.Replayed != replayed {
-		return r, fmt.Errorf("%s: of %d answers %d were replays, want %d; the origin ran %d times, "+
-			"want %d", kind, r.Answered, r.Replayed, replayed, got, runs)
+		return r, fmt.Errorf("%s: of %d answers %d were replays, want %d; the origin ran %d "+
+			"times, want %d", kind, r.Answered, r.Replayed, replayed, got, runs)
 	}
 	if s.Kind == "proxy" {
 		return r, nil

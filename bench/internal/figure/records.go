@@ -56,12 +56,11 @@ func (b *Bench) claimCost(ctx context.Context, name string,
 	return nil
 }
 
-// claimed is what came of claims: how many a second, and the processor time of each in µs, with that
-// of a server.
+// claimed is what came of claims: how many a second, and the processor time of each in µs, with
+// that of a server.
 type claimed struct{ rate, cpu float64 }
 
-// sqliteClaims returns the claims a second on a SQLite store with n records; one with few records is
-// made anew.
+// sqliteClaims claims on a SQLite store with n records; one with few records is made anew.
 func (b *Bench) sqliteClaims(ctx context.Context, n int64) (c claimed, err error) {
 	dir, done, err := b.recordFolder(ctx, n)
 	if err != nil {

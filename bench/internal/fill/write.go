@@ -62,7 +62,8 @@ func openTable(path, table string) (db *sqlite3.Conn, indexes []string, err erro
 			return nil, nil, fmt.Errorf("%s: %w", p, err)
 		}
 	}
-	of := " FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL AND tbl_name = '" + table + "'"
+	of := " FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL AND tbl_name = '" +
+		table + "'"
 	names, err := texts(db, "SELECT name"+of)
 	if err != nil {
 		return nil, nil, err
@@ -81,7 +82,8 @@ func openTable(path, table string) (db *sqlite3.Conn, indexes []string, err erro
 // closeTable makes the indexes, ends the transaction, and gives the file back in WAL mode.
 func closeTable(db *sqlite3.Conn, indexes []string) error {
 	statements := append(indexes, "COMMIT", "PRAGMA locking_mode=NORMAL",
-		"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA main.wal_checkpoint(TRUNCATE)")
+		"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL",
+		"PRAGMA main.wal_checkpoint(TRUNCATE)")
 	for _, s := range statements {
 		if err := db.Exec(s); err != nil {
 			return fmt.Errorf("%.60q: %w", s, err)

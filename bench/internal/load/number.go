@@ -36,8 +36,8 @@ func (p *Plan) Align(n int64) int64 {
 	return (n + round - 1) / round * round
 }
 
-// template is an encoded request of one event; req, task and key are where its numbers stand. key is
-// 0 where there is none.
+// template is an encoded request of one event; req, task and key are where its numbers stand. key
+// is 0 where there is none.
 type template struct {
 	text           []byte
 	req, task, key int

@@ -17,10 +17,10 @@ func TestParseReplyTakesTheFirstWholeReply(t *testing.T) {
 		"its body is cut off": {whole[:len(whole)-1], reply{}},
 		"its head is cut off": {whole[:40], reply{}},
 		"nothing":             {"", reply{}},
-		"a replay": {"HTTP/1.1 201 Created\r\nIdempotent-Replayed: true\r\nContent-Length: 0\r\n\r\n",
-			reply{70, 201, nil, true}},
-		"an empty body":        {"HTTP/1.1 503 \r\nContent-Length: 0\r\n\r\n", reply{36, 503, nil, false}},
-		"no text after status": {"HTTP/1.1 204\r\nContent-Length: 0\r\n\r\n", reply{35, 204, nil, false}},
+		"a replay": {"HTTP/1.1 201 Created\r\nIdempotent-Replayed: true\r\n" +
+			"Content-Length: 0\r\n\r\n", reply{70, 201, nil, true}},
+		"an empty body":        {"HTTP/1.1 503 \r\nContent-Length: 0\r\n\r\n", reply{size: 36, status: 503}},
+		"no text after status": {"HTTP/1.1 204\r\nContent-Length: 0\r\n\r\n", reply{size: 35, status: 204}},
 	} {
 		got, err := parseReply([]byte(c.in))
 		if err != nil || got.size != c.want.size || got.status != c.want.status ||

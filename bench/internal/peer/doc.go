@@ -1,6 +1,6 @@
-// Package peer holds the servers that once is compared with, all behind one handler: one that
-// stores nothing, and one that commits groups through database/sql. The one that hands each callback
-// to riverqueue/river is in bench/river. And a destination that counts what it gets, an API for once to
-// stand before, the standard library's proxy, and the middleware for idempotency keys that one
-// writes first.
+// Package peer holds the servers that once is compared with. Two of them are behind one handler:
+// one that stores nothing, and one that commits groups through database/sql; the one that hands
+// each callback to riverqueue/river is in bench/river. Of idempotency keys there are the standard
+// library's proxy, and the middleware that one writes first. And there are what once stands before:
+// a destination that counts what it gets, and an API.
 package peer

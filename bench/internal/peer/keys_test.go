@@ -63,7 +63,8 @@ func TestTheOriginAnswersThroughTheProxy(t *testing.T) {
 			t.Errorf("%s bytes: %d with %d bytes", text, status, len(body))
 		}
 	}
-	if _, body = send(t, http.MethodGet, origin.URL+"/metrics", ""); body != "origin_orders_total 6\n" {
+	_, body = send(t, http.MethodGet, origin.URL+"/metrics", "")
+	if body != "origin_orders_total 6\n" {
 		t.Errorf("%q, want 6", body)
 	}
 }

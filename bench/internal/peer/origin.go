@@ -45,16 +45,16 @@ func (o *origin) order(w http.ResponseWriter, r *http.Request) {
 	b = strconv.AppendInt(append(b, `{"id":`...), n, 10)
 	b = strconv.AppendQuote(append(b, `,"reqCode":`...), c.ReqCode)
 	b = strconv.AppendQuote(append(b, `,"taskCode":`...), c.TaskCode)
-	b = append(b, `,"amount":129900,"currency":"EUR","items":[{"sku":"A-1001","count":2,"price":49950},`+
-		`{"sku":"B-2040","count":1,"price":30000}],"meta":{"channel":"web","campaign":"autumn",`+
+	b = append(b, `,"amount":129900,"currency":"EUR",`+
+		`"items":[{"sku":"A-1001","count":2,"price":49950},{"sku":"B-2040","count":1,"price":30000}],"meta":{"channel":"web","campaign":"autumn",`+
 		`"note":"leave at the door, please"}}`...)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
 	_, _ = w.Write(b) // a caller that went away is its own affair
 }
 
-// large reads its whole body and answers with the number of its bytes; with ?bytes=N it answers with
-// so many bytes instead.
+// large reads its whole body and answers with the number of its bytes; with ?bytes=N it answers
+// with so many bytes instead.
 func (o *origin) large(w http.ResponseWriter, r *http.Request) {
 	got, err := io.Copy(io.Discard, r.Body)
 	if err != nil {

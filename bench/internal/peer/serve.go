@@ -25,8 +25,8 @@ type Backend struct {
 	Run func(context.Context) error
 }
 
-// Open makes the backend of one of the Kinds. dir is where it keeps its files, to is the origin of a
-// proxy.
+// Open makes the backend of one of the Kinds. dir is where it keeps its files, to is the origin of
+// a proxy.
 func Open(ctx context.Context, kind, dir, to string) (Backend, error) {
 	switch kind {
 	case "bare":

@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// textbook is the middleware that is written first: the answers in a map, under one lock, by key. It
-// has no lease, no scope and no retention, compares the bytes of bodies, and answers 409 while the
-// first request is under way.
+// textbook is the middleware that is written first: the answers in a map, under one lock, by key.
+// It has no lease, no scope and no retention, compares the bytes of bodies, and answers 409 while
+// the first request is under way.
 type textbook struct {
 	next    http.Handler
 	mu      sync.Mutex

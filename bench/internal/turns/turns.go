@@ -29,8 +29,8 @@ const (
 	allocCalls = 1000
 )
 
-// Measure calls each function in turn until the time is over, and once more to count allocations. At
-// least one turn is measured. It returns the costs in the order of the functions.
+// Measure calls each function in turn until the time is over, and once more to count allocations.
+// At least one turn is measured. It returns the costs in the order of the functions.
 func Measure(ctx context.Context, total time.Duration, fns ...func()) ([]Cost, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -76,8 +76,8 @@ func calls(fn func(), n int) {
 	}
 }
 
-// allocs counts as testing.AllocsPerRun does. Slices and maps that grow now and then count for their
-// part.
+// allocs counts as testing.AllocsPerRun does. Slices and maps that grow now and then count for
+// their part.
 func allocs(fn func()) float64 {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var before, after runtime.MemStats
