@@ -157,6 +157,10 @@ const (
 // KeepDefault is the policy of answers by default. Kept: 2xx, 3xx, 400, 402, 404, 405, 410, 413,
 // 415 and 422. Ambiguous: 500, 502, 504 and other 5xx, since they can follow an effect. Free: 501
 // and 503, and all other 4xx.
+//
+// An http.TimeoutHandler within the guarded handler answers 503 while the work that it gave up may
+// still have its effect, which would free the key: put it outside of the middleware, bound the work
+// by once.Config.MaxWork instead, or say Ambiguous of 503.
 func KeepDefault(status int) Verdict {
 	switch {
 	case status < 400:

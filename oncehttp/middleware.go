@@ -343,8 +343,11 @@ func (m *guarded) giveUp(w http.ResponseWriter, work *once.Work) {
 func (m *guarded) settle(rec *recorder, work *once.Work) {
 	short := rec.end()
 	verdict := m.cfg.Keep(rec.status)
-	if rec.forced != nil {
+	switch {
+	case rec.forced != nil:
 		verdict = *rec.forced
+	case verdict == Free && work.Context().Err() != nil:
+		verdict = Ambiguous // it was told to stop: nobody knows how far it had come
 	}
 	if verdict != Keep && rec.hijacked {
 		verdict = Keep // the other protocol had its effect

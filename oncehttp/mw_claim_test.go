@@ -359,6 +359,36 @@ func TestK20EachWayToAnswerIsKept(t *testing.T) {
 	}
 }
 
+func TestK11AHandlerThatWasToldToStopDoesNotFreeItsKey(t *testing.T) {
+	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done() // in the middle of its work
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}, func(c *oncehttp.Config) {
+		c.Guard.MaxWork, c.Guard.OnUnknown = 50*time.Millisecond, once.Hold
+	})
+	if g := a.post("K", `{}`); g.status != http.StatusServiceUnavailable {
+		t.Errorf("%d %q", g.status, g.body)
+	}
+	wantProblem(t, a.post("K", `{}`), http.StatusConflict, oncehttp.ProblemHeld)
+	a.wantRan(1)
+}
+
+func TestK11ATimeOutOutsideOfTheGuardFreesNothing(t *testing.T) {
+	g := newGate()
+	a := &api{t: t, store: newStore(t)}
+	serve(t, a, http.TimeoutHandler(a.guard(g.ServeHTTP), 50*time.Millisecond, "too slow"))
+	if first := a.post("K", `{}`); first.status != http.StatusServiceUnavailable {
+		t.Errorf("%d %q", first.status, first.body)
+	}
+	wantProblem(t, a.post("K", `{}`), http.StatusConflict, oncehttp.ProblemInFlight)
+	close(g.leave)
+	a.untilState(once.Completed)
+	if again := a.post("K", `{}`); again.body != "made" || !again.replayed() {
+		t.Errorf("%d %q", again.status, again.body)
+	}
+	a.wantRan(1)
+}
+
 func TestAHandlerKnowsItsGrantWhoseFenceRises(t *testing.T) {
 	var fences []int64
 	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {

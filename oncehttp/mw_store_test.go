@@ -72,7 +72,8 @@ func TestAGuardThatFailsOpenSaysSoAndOnlyForAStoreThatIsAway(t *testing.T) {
 		t.Error("a guarded one says that it isn't")
 	}
 	wantReplay(t, first, a.post("M", `{}`))
-	if s := a.observed(); !strings.HasPrefix(s, "fail-open fail-open record-corrupt mismatch held") {
+	want := "fail-open fail-open record-corrupt mismatch held in-flight first replay"
+	if s := a.observed(); s != want {
 		t.Errorf("told %q", s)
 	}
 	cfg := oncehttp.Config{Store: a.store, Scope: oncehttp.NoScope, FailOpen: true}
