@@ -81,6 +81,7 @@ func TestNoStepOfARecordIsAnsweredBeforeItsSync(t *testing.T) {
 		select {
 		case err := <-answered:
 			t.Errorf("%s was answered (%v) before its sync", name, err)
+			answered <- err
 		case <-time.After(20 * time.Millisecond):
 		}
 		close(goOn)
@@ -122,6 +123,7 @@ func TestAReplayIsNotToldBeforeItsOutcomeIsDurable(t *testing.T) {
 	select {
 	case err := <-replayed:
 		t.Errorf("told %v while nothing was durable", err)
+		replayed <- err
 	case <-time.After(50 * time.Millisecond):
 	}
 	release()
