@@ -109,7 +109,7 @@ through a state machine to its effects: exactly as if it had arrived once.`,
 		&cobra.Group{ID: groupOperator, Title: "Its operator:"})
 	root.SetCompletionCommandGroupID(groupServer)
 	root.SetHelpCommandGroupID(groupServer)
-	root.AddCommand(a.serveCommand(), a.demoCommand(), a.initCommand(), a.configCommand(),
+	root.AddCommand(a.serveCommand(), a.proxyCommand(), a.demoCommand(), a.initCommand(), a.configCommand(),
 		a.backupCommand(), a.scenariosCommand(), a.versionCommand())
 	for _, c := range root.Commands() {
 		c.GroupID = groupServer

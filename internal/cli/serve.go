@@ -58,8 +58,9 @@ func (a *app) serveCommand() *cobra.Command {
 	var offset time.Duration
 	c := takes(&cobra.Command{
 		Use:   "serve",
-		Short: "Receive callbacks and work them",
-		Long: `Receive callbacks, answer at once, and work them to their effects.
+		Short: "Receive callbacks and work them; put idempotency keys before an API",
+		Long: `Receive callbacks, answer at once, and work them to their effects; hand requests to an API on,
+each key once.
 Without a file it serves the built-in robot example and prints effects to the console.
 SIGTERM or Ctrl-C ends it in order; a second one ends it at once, and nothing is lost.`,
 		RunE: func(*cobra.Command, []string) error {
@@ -83,6 +84,17 @@ func (a *app) serve(f *settings, offset time.Duration) error {
 	if err != nil {
 		return err
 	}
+	name := cfg.File
+	if f.file == "" {
+		name = "the built-in robot example"
+	}
+	return a.serveConfig(cfg, name, f.file == "", offset)
+}
+
+// serveConfig serves until a signal comes.
+func (a *app) serveConfig(cfg *config.Config, name string, example bool,
+	offset time.Duration,
+) error {
 	tune()
 	ctx, stop := signalContext()
 	defer stop()
@@ -96,7 +108,7 @@ func (a *app) serve(f *settings, offset time.Duration) error {
 	if err != nil {
 		return err
 	}
-	a.greet(cfg, s, f.file == "")
+	a.greet(cfg, s, name, example)
 	return s.Run(ctx)
 }
 
@@ -155,11 +167,8 @@ func logger(w io.Writer, l config.Log) *slog.Logger {
 }
 
 // greet says where what is served, and for the built-in example what to try next.
-func (a *app) greet(cfg *config.Config, s *server.Server, example bool) {
-	name, fresh := cfg.File, ""
-	if example {
-		name = "the built-in robot example"
-	}
+func (a *app) greet(cfg *config.Config, s *server.Server, name string, example bool) {
+	fresh := ""
 	if s.Created() {
 		fresh = "  (new and empty)"
 	}
@@ -174,8 +183,15 @@ func (a *app) greet(cfg *config.Config, s *server.Server, example bool) {
 			a.say("              POST %s://%s%s", scheme, s.Addr(), path)
 		}
 	}
-	a.say("  operator    http://%s/api/v1/callbacks  (and /metrics, /healthz, /readyz)",
-		s.AdminAddr())
+	what := "callbacks"
+	if g := cfg.Gateway; g != nil {
+		a.say("  gateway     %s://%s -> %s", scheme, s.Addr(), g.Upstream)
+		if len(cfg.Sources) == 0 {
+			what = "records"
+		}
+	}
+	a.say("  operator    http://%s/api/v1/%s  (and /metrics, /healthz, /readyz)",
+		s.AdminAddr(), what)
 	a.say("  store       %s%s", shortPath(cfg.Store.Path), fresh)
 	if example {
 		a.say(tryNext, s.Addr(), s.AdminAddr())
