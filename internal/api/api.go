@@ -34,6 +34,9 @@ type Config struct {
 	// Sources says how each source stands. Default: there are none.
 	Sources func() []Source
 
+	// Records are those of guarded requests. Default: there are none (404).
+	Records *RecordsConfig
+
 	// Listen is the address of the listener, host:port. Its host may stand in a Host header.
 	// Anything but a loopback address needs a Token. Default: unknown, so a Token is needed.
 	Listen string

@@ -21,6 +21,7 @@ func (a *API) table() []route {
 	all = append(all, a.taskRoutes()...)
 	all = append(all, a.resourceRoutes()...)
 	all = append(all, a.effectRoutes()...)
+	all = append(all, a.recordRoutes()...)
 	return append(all, route{
 		method: http.MethodGet, pattern: prefix + "/rejected", id: "listRejected",
 		summary: "The latest messages that became no callback",

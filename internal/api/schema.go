@@ -152,6 +152,8 @@ func enum(tag string) []string {
 		return states(queue.Callback)
 	case "effect":
 		return states(queue.Effect)
+	case "record":
+		return recordStates()
 	case "outcome":
 		return list(queue.Accepted, queue.Duplicate, queue.Conflict, queue.Invalid,
 			queue.Unauthorized, queue.Unavailable)

@@ -109,13 +109,14 @@ through a state machine to its effects: exactly as if it had arrived once.`,
 		&cobra.Group{ID: groupOperator, Title: "Its operator:"})
 	root.SetCompletionCommandGroupID(groupServer)
 	root.SetHelpCommandGroupID(groupServer)
-	root.AddCommand(a.serveCommand(), a.proxyCommand(), a.demoCommand(), a.initCommand(), a.configCommand(),
+	root.AddCommand(a.serveCommand(), a.proxyCommand(), a.demoCommand(), a.initCommand(),
+		a.configCommand(),
 		a.backupCommand(), a.scenariosCommand(), a.versionCommand())
 	for _, c := range root.Commands() {
 		c.GroupID = groupServer
 	}
 	root.AddCommand(a.manCommand(), a.statusCommand(), a.callbacksCommand(), a.effectsCommand(),
-		a.tasksCommand(), a.resourcesCommand(), a.rejectedCommand(), a.sourcesCommand(),
+		a.tasksCommand(), a.resourcesCommand(), a.recordsCommand(), a.rejectedCommand(), a.sourcesCommand(),
 		a.destinationsCommand(),
 		&cobra.Command{Use: "exit-status", Short: "The statuses with which the program ends",
 			Long: statusHelp()})

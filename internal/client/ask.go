@@ -196,3 +196,25 @@ func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
+
+// Records returns a page of records of guarded requests. The filters are state, scope and key.
+func (c *Client) Records(ctx context.Context, q Query) (Page[wire.Record], error) {
+	return list[wire.Record](ctx, c, "records", q)
+}
+
+// Record returns one record.
+func (c *Client) Record(ctx context.Context, id string) (Item[wire.RecordDetail], error) {
+	return one[wire.RecordDetail](ctx, c, "records", id)
+}
+
+// ReleaseRecord frees a key.
+func (c *Client) ReleaseRecord(ctx context.Context, id string, ch wire.RecordChange) (
+	Item[wire.RecordDetail], error) {
+	return change[wire.RecordDetail](ctx, c, ch, "records", id, "release")
+}
+
+// ResolveRecord decides about a record whose attempt was lost.
+func (c *Client) ResolveRecord(ctx context.Context, id string, ch wire.ResolveChange) (
+	Item[wire.RecordDetail], error) {
+	return change[wire.RecordDetail](ctx, c, ch, "records", id, "resolve")
+}

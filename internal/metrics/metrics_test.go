@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncekit/once"
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/metrics"
 	"github.com/oncekit/once/queue"
@@ -200,7 +201,12 @@ func TestTheTableIsCompleteInCodeAndDocumentation(t *testing.T) {
 			Tasks: map[queue.TaskCount]int64{{Flow: "f", State: "s"}: 1},
 		}, nil
 	}, Open: func() map[string]bool { return map[string]bool{"d": true, "away": false} },
-		Paused: func() map[string]bool { return map[string]bool{"s": true, "well": false} }})
+		Paused: func() map[string]bool { return map[string]bool{"s": true, "well": false} },
+		Records: func() map[once.RecordState]int64 {
+			return map[once.RecordState]int64{once.Held: 2}
+		}})
+	m.Request("POST /", "first", 0)
+	m.RequestAttempt("POST /", once.EventCompleted)
 	m.Receipt("s", queue.Accepted, 0)
 	m.RejectedDropped("s")
 	m.Elements("s", queue.Accepted, 1)
@@ -211,7 +217,9 @@ func TestTheTableIsCompleteInCodeAndDocumentation(t *testing.T) {
 	lines := scrape(t, m)
 	for _, want := range []string{`once_destination_open{destination="d"} 1`,
 		`once_destination_open{destination="away"} 0`, `once_source_paused{source="s"} 1`,
-		`once_source_paused{source="well"} 0`} {
+		`once_source_paused{source="well"} 0`, `once_records{state="held"} 2`,
+		`once_records{state="completed"} 0`,
+		`once_requests_total{outcome="first",route="POST /"} 1`} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("no line %s", want)
 		}

@@ -65,7 +65,12 @@ func (l listener) serve() error {
 }
 
 func (s *Server) serveAdmin() error {
+	records, err := s.recordsAPI()
+	if err != nil {
+		return err
+	}
 	handler, err := api.New(api.Config{
+		Records: records,
 		Browser: s.store, Operator: s.store, Transactor: s.store, Engine: s.engine,
 		Ping: s.store.Ping, Route: s.route, Metrics: s.metrics, Destinations: s.status,
 		Sources: s.standing,

@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/oncekit/once/internal/client"
+	"github.com/oncekit/once/internal/screen"
+	"github.com/oncekit/once/internal/wire"
+)
+
+// recordStates are the states that records have.
+var recordStates = []string{"in_flight", "completed", "released", "unknown", "held"}
+
+func (a *app) recordsCommand() *cobra.Command {
+	l := recordLister()
+	c := a.addRemote(takes(&cobra.Command{
+		Use: "records", Aliases: []string{"record"}, GroupID: groupOperator,
+		Short: "Look at the records of a gateway's requests, decide about held ones",
+		Long: `Look at the records of a gateway's requests, free a key, decide about a request of which
+nobody knows whether it had its effect.
+` + remoteHelp,
+		RunE: help,
+	}, 0, 0, ""))
+	c.AddCommand(
+		l.listCommand(a, `List records, in the order of their store. --scope and --key together find the
+record of one key.`),
+		a.showRecordCommand(), a.releaseRecordCommand(), a.resolveRecordCommand())
+	return c
+}
+
+func recordLister() *lister[wire.Record] {
+	return &lister[wire.Record]{
+		noun: "record", plural: "records",
+		filters: []filter{
+			{"state", "in this `STATE`: " + strings.Join(recordStates, ", "),
+				fixed(recordStates...)},
+			{"scope", "of this `SCOPE`, its parts separated by commas", nil},
+			{"key", "with this `KEY`, as its request bore it", nil},
+		},
+		fetch: func(ctx context.Context, c *client.Client, q client.Query) (
+			client.Page[wire.Record], error) {
+			return c.Records(ctx, q)
+		},
+		columns: []screen.Column{{Title: "LAST"}, {Title: "ID"}, {Title: "SCOPE", Min: 6, Drop: 3},
+			{Title: "KEY", Min: 4, Drop: 2}, {Title: "REQUEST", Min: 8}, {Title: "STATE"},
+			{Title: "TRIES", Right: true, Drop: 1}},
+		row: func(s *screen.Screen, r *wire.Record) []screen.Cell {
+			return []screen.Cell{
+				{Text: s.Time(r.LastAt.Time()), Style: screen.Dim}, {Text: r.ID},
+				{Text: strings.Join(r.Scope, ",")}, {Text: hint8(r.Key)}, {Text: r.Request},
+				{Text: r.State, Style: recordStyle(r.State)}, {Text: strconv.Itoa(r.Attempt)},
+			}
+		},
+		id:    func(r *wire.Record) string { return r.ID },
+		since: func(r *wire.Record) time.Time { return r.LastAt.Time() },
+	}
+}
+
+// hint8 shows that what follows of a key is not shown.
+func hint8(key string) string { return key + "…" }
+
+func recordStyle(state string) screen.Style {
+	switch state {
+	case "held":
+		return screen.Bad
+	case "unknown":
+		return screen.Warn
+	case "completed":
+		return screen.Good
+	}
+	return screen.Plain
+}
+
+func (a *app) showRecordCommand() *cobra.Command {
+	return showCommand(a, "Show a record and the answer that is kept",
+		`Show a record: what its state means, what can be done, and the answer that repeats get.`,
+		"ID", func(ctx context.Context, c *client.Client, id string) (
+			client.Item[wire.RecordDetail], error) {
+			return c.Record(ctx, id)
+		}, showRecord, func(r *wire.RecordDetail) *wire.Payload {
+			if r.Answer == nil {
+				return nil
+			}
+			return &r.Answer.Payload
+		})
+}
+
+func showRecord(s *sheet, r *wire.RecordDetail) {
+	s.head("record "+r.ID, r.State, recordStyle(r.State), r.Means)
+	s.field("request", r.Request)
+	s.field("scope", strings.Join(r.Scope, ", "))
+	s.field("key begins", r.Key)
+	s.field("on unknown", r.OnUnknown)
+	s.field("attempt", fmt.Sprintf("%d, fence %d", r.Attempt, r.Fence))
+	s.when("claimed", r.ClaimedAt.Time())
+	s.when("finished", r.FinishedAt.Time())
+	s.when("last request", r.LastAt.Time())
+	if r.State == "in_flight" {
+		s.when("lease ends", r.LeaseEnd.Time())
+	}
+	s.when("forgotten", r.ExpiresAt.Time())
+	if r.Answer == nil {
+		return
+	}
+	s.title("answer")
+	s.field("status", strconv.Itoa(r.Answer.Status))
+	for _, f := range r.Answer.Header {
+		s.field(f.Name, f.Value)
+	}
+	if body, kept := r.Answer.Bytes(); kept && len(body) > 0 {
+		s.text(string(body))
+	}
+}
+
+// fenceFlag guards a change against what happened since the record was looked at.
+type fenceFlag struct{ n int64 }
+
+func (f *fenceFlag) add(c *cobra.Command) {
+	c.Flags().Int64Var(&f.n, "fence", 0, "only if the record has this fence `N`: else nothing is "+
+		"done, with status 4")
+}
+
+func (f *fenceFlag) value() *int64 {
+	if f.n == 0 {
+		return nil
+	}
+	return &f.n
+}
+
+func (a *app) releaseRecordCommand() *cobra.Command {
+	var fence fenceFlag
+	return a.oneChange("release ID", "Free a key: the next request runs again",
+		`Free a key: the next request with it runs again. The answer of a completed request is
+forgotten. For a held one it says: this did not happen.`, "ID", fence.add,
+		func(ctx context.Context, c *client.Client, id string, by wire.Change) (json.RawMessage,
+			string, error) {
+			r, err := c.ReleaseRecord(ctx, id, wire.RecordChange{Change: by, Fence: fence.value()})
+			return r.JSON, "record " + id + ": now " + r.Value.State, err
+		})
+}
+
+// resolveFlags are what a person knows of a lost attempt.
+type resolveFlags struct {
+	fenceFlag
+	runAgain bool
+	status   int
+	header   []string
+	body     string
+}
+
+func (f *resolveFlags) add(c *cobra.Command) {
+	f.fenceFlag.add(c)
+	c.Flags().BoolVar(&f.runAgain, "run-again", false, "it did not happen: the next request runs it")
+	c.Flags().IntVar(&f.status, "status", 0, "it happened: repeats get this `STATUS`")
+	c.Flags().StringArrayVar(&f.header, "header", nil, "and this `NAME: VALUE`; may be given again")
+	c.Flags().StringVar(&f.body, "body", "", "and this body: a `TEXT`, or @FILE")
+}
+
+func (a *app) resolveRecordCommand() *cobra.Command {
+	var f resolveFlags
+	return a.oneChange("resolve ID --run-again | --status STATUS", "Decide about a lost attempt",
+		`Decide about a held request, or one of unknown result. Look into the service first: if it
+did not happen, --run-again; if it did, --status, --header and --body give the answer that every
+repeat gets.`, "ID", f.add,
+		func(ctx context.Context, c *client.Client, id string, by wire.Change) (json.RawMessage,
+			string, error) {
+			ch, err := f.change(by)
+			if err != nil {
+				return nil, "", err
+			}
+			r, err := c.ResolveRecord(ctx, id, ch)
+			return r.JSON, "record " + id + ": now " + r.Value.State, err
+		})
+}
+
+// maxAnswerFile bounds a body that is read from a file, in bytes: what a change may hold.
+const maxAnswerFile = 40 << 10
+
+func (f *resolveFlags) change(by wire.Change) (wire.ResolveChange, error) {
+	ch := wire.ResolveChange{RecordChange: wire.RecordChange{Change: by, Fence: f.value()},
+		RunAgain: f.runAgain}
+	if f.runAgain == (f.status != 0) || f.runAgain && (f.body != "" || f.header != nil) {
+		return ch, &usageError{err: errors.New("resolve: want --run-again, or --status with " +
+			"--header and --body")}
+	}
+	if f.runAgain {
+		return ch, nil
+	}
+	ch.Answer = &wire.ResolveAnswer{Status: f.status, Body: f.body}
+	for _, line := range f.header {
+		name, value, found := strings.Cut(line, ":")
+		if !found {
+			return ch, &usageError{err: fmt.Errorf("--header %q: want NAME: VALUE", line)}
+		}
+		ch.Answer.Header = append(ch.Answer.Header, wire.HeaderField{Name: strings.TrimSpace(name),
+			Value: strings.TrimSpace(value)})
+	}
+	if name, isFile := strings.CutPrefix(f.body, "@"); isFile {
+		b, err := readAnswerFile(name)
+		if err != nil {
+			return ch, &usageError{err: fmt.Errorf("--body: %w", err)}
+		}
+		ch.Answer.Body = string(b)
+		if !utf8.Valid(b) {
+			ch.Answer.Body, ch.Answer.BodyBase64 = "", base64.StdEncoding.EncodeToString(b)
+		}
+	}
+	return ch, nil
+}
+
+func readAnswerFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	b, err := io.ReadAll(io.LimitReader(f, maxAnswerFile+1))
+	if err == nil && len(b) > maxAnswerFile {
+		err = fmt.Errorf("%s is larger than %d bytes", name, maxAnswerFile)
+	}
+	return b, err
+}
