@@ -162,7 +162,7 @@ func TestK05AnotherBodyIsRefusedAtOnceWhileTheFirstRuns(t *testing.T) {
 
 func TestK09AHandlerOutlastsItsLeaseByRenewing(t *testing.T) {
 	g := newGate()
-	const lease = 150 * time.Millisecond
+	const lease = 400 * time.Millisecond
 	a := newAPI(t, g.ServeHTTP, func(c *oncehttp.Config) { c.Guard.Lease = lease })
 	renewals := make(chan struct{}, 1000)
 	a.store.set(func(s *faultyStore) {
@@ -198,7 +198,7 @@ func TestK09AnOwnerThatLostItsLeaseDoesNotReplaceTheNewAnswer(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "new")
 	}, func(c *oncehttp.Config) {
-		c.Guard.Lease, c.Guard.CompleteTimeout = 90*time.Millisecond, time.Second
+		c.Guard.Lease, c.Guard.CompleteTimeout = 300*time.Millisecond, time.Second
 	})
 	a.store.set(func(s *faultyStore) {
 		s.renew = func(context.Context, once.Grant) error { return once.ErrUnavailable }

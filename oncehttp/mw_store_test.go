@@ -113,7 +113,7 @@ func TestR15ASaveThatFailsIsToldAndTheRecordIsNeverFree(t *testing.T) {
 	for policy, want := range map[once.OnUnknown]int64{once.Retry: 2, once.Hold: 1} {
 		t.Run(policy.String(), func(t *testing.T) {
 			a := orders(t, soon, func(c *oncehttp.Config) {
-				c.Guard.Lease, c.Guard.OnUnknown = 600*time.Millisecond, policy
+				c.Guard.Lease, c.Guard.OnUnknown = time.Second, policy
 			})
 			tries := 0
 			a.store.set(func(s *faultyStore) {
