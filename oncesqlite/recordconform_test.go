@@ -48,3 +48,5 @@ func TestRecordsAreLinearizable(t *testing.T) {
 		})
 	}
 }
+
+func BenchmarkRecords(b *testing.B) { oncetest.Bench(b, benchRecords(b, Config{})) }
