@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxCanonicalDepth bounds nesting: members are put in order level by level, from the inside out, so
-// that a text that is nested deeply and large would be moved many times.
+// maxCanonicalDepth bounds nesting: members are put in order level by level, from the inside out,
+// so that a text that is nested deeply and large would be moved many times.
 const maxCanonicalDepth = 256
 
 // plainDigits is the length up to which digits alone are a number's canonical form; see
@@ -23,8 +23,8 @@ const plainDigits = 21
 // AppendCanonical appends the canonical writing of a JSON text, the one whose SHA-256 [Digest] is:
 // members in the order of RFC 8785, texts as there, numbers by their exact decimal value, no white
 // space. One byte order mark at the start is skipped. The text isn't changed or kept. The error is
-// for what is no JSON, has a name twice, is nested too deep, or has a number out of range. It builds
-// no value, and so is faster than Decode and Digest. Safe for concurrent use.
+// for what is no JSON, has a name twice, is nested too deep, or has a number out of range. It
+// builds no value, and so is faster than Decode and Digest. Safe for concurrent use.
 func AppendCanonical(dst, text []byte) ([]byte, error) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	s, _ := sorters.Get().(*sorter)

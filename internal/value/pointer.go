@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// maxIndexTokens bounds the tokens of a pointer that may be an index or a name: each one doubles the
-// paths.
+// maxIndexTokens bounds the tokens of a pointer that may be an index or a name: each one doubles
+// the paths.
 const maxIndexTokens = 6
 
 // ParsePointer reads a JSON pointer (RFC 6901) such as /items/0/sent_at. A token of digits names an
