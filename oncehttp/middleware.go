@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"time"
 
@@ -168,6 +169,11 @@ func (m *guarded) bodyProblem(err error) *Problem {
 		p := problem(ProblemNotProcessed, http.StatusServiceUnavailable, "Not possible now")
 		p.Detail = "The body could not be kept. The request was not worked; send it again later."
 		p.retryAfter = 1
+		return p
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		p := problem(ProblemBodyTimeout, http.StatusRequestTimeout, "The body did not come in time")
+		p.Detail = "No further piece of the body came in time. Nothing was done."
 		return p
 	}
 	p := problem(ProblemBodyBroken, http.StatusBadRequest, "The body can't be read")

@@ -175,6 +175,9 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	if p.cfg.Host == HostUpstream {
 		out.Host = ""
 	}
+	if _, guarded := Grant(in.Context()); guarded {
+		delete(out.Header, "Expect") // its body is here, and its client was told to go on
+	}
 	p.forwarded(pr)
 	// What a client sends after its body goes into this map while it is read.
 	out.Trailer = in.Trailer

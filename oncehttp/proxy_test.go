@@ -312,12 +312,11 @@ func TestR10_EventsArriveAsTheyAreSent(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "data: 2\n\n")
 	})
-	start := time.Now()
 	res := send(t, "GET", through(t, origin, nil)+"/", nil)
 	in := bufio.NewReader(res.Body)
-	line, err := in.ReadString('\n')
-	if took := time.Since(start); err != nil || line != "data: 1\n" || took > 200*time.Millisecond {
-		t.Errorf("%q, %v after %s", line, err, took)
+	// It is here while the origin still waits to send the next one.
+	if line, err := in.ReadString('\n'); err != nil || line != "data: 1\n" {
+		t.Errorf("%q, %v", line, err)
 	}
 	close(goOn)
 	if rest, _ := io.ReadAll(in); string(rest) != "\ndata: 2\n\n" {
