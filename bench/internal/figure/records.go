@@ -172,7 +172,7 @@ func (b *Bench) claims(ctx context.Context, s once.Store, n int64,
 	var all sync.WaitGroup
 	for range claimants {
 		all.Go(func() {
-			for ctx.Err() == nil {
+			for ctx.Err() == nil && time.Now().Before(to) {
 				grant, err := s.Claim(ctx, fill.Claim(next.Add(1)))
 				if err == nil && grant.Attempt != 1 {
 					err = fmt.Errorf("it is attempt %d", grant.Attempt)
@@ -182,22 +182,20 @@ func (b *Bench) claims(ctx context.Context, s once.Store, n int64,
 					return
 				}
 				made.Add(1)
-				switch now := time.Now(); {
-				case !now.Before(to):
-					return
-				case now.After(from):
+				if time.Now().After(from) {
 					measured.Add(1)
 				}
 			}
 		})
 	}
 	all.Wait()
+	took := time.Since(from) // with those that were on their way in the end
 	if err := context.Cause(ctx); err != nil {
 		return claimed{}, err
 	}
 	after, err := cpu()
 	return claimed{
-		rate: float64(measured.Load()) / b.Phase.Seconds(),
+		rate: float64(measured.Load()) / took.Seconds(),
 		cpu:  float64((after - before).Microseconds()) / float64(made.Load()),
 	}, err
 }
