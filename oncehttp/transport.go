@@ -64,8 +64,8 @@ var ErrNotRepeatable = errors.New("the body can't be sent again: it is larger th
 // as it is. When the tries or the time are over the last answer is returned as it came, and the
 // last error if there was no answer. A request whose body can't be sent twice is tried once.
 //
-// An answer has come when its header has. One whose body breaks off is the caller's to ask for again,
-// under the same key.
+// An answer has come when its header has. One whose body breaks off is the caller's to ask for
+// again, under the same key.
 //
 // Use it only with servers that honour the keys: any other one does the work again. To go on over a
 // restart of the client, set the key by [WithKey], or in the header, and keep it with the work.

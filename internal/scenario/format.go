@@ -118,6 +118,9 @@ type Request struct {
 type Gzip struct {
 	Level int `yaml:"level"` // 1 to 9; default 6
 	Time  int `yaml:"time"`  // the time in the header, in seconds since 1970
+	// Members is how often the compressed bytes stand one after the other: RFC 1952 calls that a
+	// file of several members, which decodes to the body as often. Default 1.
+	Members int `yaml:"members"`
 }
 
 // Together are requests that are sent at the same moment.

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -222,6 +223,7 @@ func (t *Together) all() []*Request {
 }
 
 func (r *Request) check() error {
+	const maxMembers = 1000
 	switch {
 	case r.Path != "" && !strings.HasPrefix(r.Path, "/"):
 		return fmt.Errorf("path is %q, want one that begins with /", r.Path)
@@ -229,10 +231,12 @@ func (r *Request) check() error {
 		return errors.New("it has both body and base64")
 	case len(r.Trailers) > 0 && r.Chunks == 0:
 		return errors.New("trailers need chunks")
+	case r.Gzip != nil && (r.Gzip.Members > maxMembers || r.Gzip.Level > gzip.BestCompression):
+		return fmt.Errorf("gzip: want a level up to 9 and at most %d members", maxMembers)
 	case r.Length != nil && r.Chunks != 0:
 		return errors.New("it has both length and chunks")
 	}
-	if _, err := r.payload(vars{}); err != nil {
+	if _, err := r.text(vars{}); err != nil {
 		return err
 	}
 	return checkHeaders(slices.Concat(r.Headers, r.Trailers))

@@ -14,7 +14,7 @@ import (
 const accountHeader = "X-Account"
 
 // maxPayload bounds the body of a request, before it is compressed.
-const maxPayload = 128 << 20
+const maxPayload = 16 << 20
 
 // built is a request as it goes over the wire.
 type built struct {
@@ -131,14 +131,27 @@ func (r *Request) chunk(b *built, v vars) error {
 
 // payload is the body without its framing; nil if there is none.
 func (r *Request) payload(v vars) ([]byte, error) {
-	var data []byte
+	data, err := r.text(v)
+	if data == nil || err != nil {
+		return nil, err
+	}
+	data = bytes.Repeat(data, max(1, r.Times))
+	if r.Gzip == nil {
+		return data, nil
+	}
+	return r.Gzip.compress(data)
+}
+
+// text is the body, once; nil if there is none.
+func (r *Request) text(v vars) ([]byte, error) {
+	data := []byte{}
 	switch {
 	case r.Body != nil:
 		text, err := expand(*r.Body, v)
 		if err != nil {
 			return nil, err
 		}
-		data = []byte(text)
+		data = append(data, text...)
 	case r.Base64 != nil:
 		var err error
 		if data, err = base64.StdEncoding.DecodeString(*r.Base64); err != nil {
@@ -147,15 +160,10 @@ func (r *Request) payload(v vars) ([]byte, error) {
 	default:
 		return nil, nil
 	}
-	times := max(1, r.Times)
-	if len(data)*times > maxPayload {
+	if len(data)*max(1, r.Times) > maxPayload {
 		return nil, fmt.Errorf("the body is larger than %d bytes", maxPayload)
 	}
-	data = bytes.Repeat(data, times)
-	if r.Gzip == nil {
-		return data, nil
-	}
-	return r.Gzip.compress(data)
+	return data, nil
 }
 
 func (g *Gzip) compress(data []byte) ([]byte, error) {
@@ -175,7 +183,7 @@ func (g *Gzip) compress(data []byte) ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), nil
+	return bytes.Repeat(out.Bytes(), max(1, g.Members)), nil
 }
 
 func or(text, otherwise string) string {
