@@ -455,3 +455,37 @@ func TestR14EndWithClientEndsTheWork(t *testing.T) {
 	wantProblem(t, a.post("K", `{}`), http.StatusConflict, oncehttp.ProblemHeld)
 	a.wantRan(1)
 }
+
+func TestAGoroutineThatWritesDuringTheSaveHasNoEffect(t *testing.T) {
+	for _, flush := range []bool{false, true} {
+		saving, written := make(chan struct{}), make(chan struct{})
+		a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "right")
+			if flush {
+				w.(http.Flusher).Flush()
+			}
+			go func() {
+				defer close(written)
+				<-saving
+				if n, err := io.WriteString(w, " stray"); n != 0 || err == nil {
+					t.Errorf("wrote %d, %v", n, err)
+				}
+				if err := http.NewResponseController(w).Flush(); err == nil {
+					t.Error("flushed")
+				}
+			}()
+		})
+		a.store.set(func(s *faultyStore) {
+			s.complete = func(context.Context, once.Outcome) error {
+				close(saving)
+				<-written
+				return nil
+			}
+		})
+		first := a.post("K", `{}`)
+		if first.body != "right" || first.err != nil {
+			t.Errorf("flush %v: %q, %v", flush, first.body, first.err)
+		}
+		wantReplay(t, first, a.post("K", `{}`))
+	}
+}
