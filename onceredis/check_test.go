@@ -105,9 +105,9 @@ func TestNewRefuses(t *testing.T) {
 		{"a ring", ring, onceredis.Config{}, "Ring"},
 		{"a wrapped client", struct{ redis.UniversalClient }{c}, onceredis.Config{}, "want a"},
 		{"a hash tag", c, onceredis.Config{Prefix: "{once}:"}, "brace"},
-		{"outcomes beyond Redis' strings", c, onceredis.Config{MaxOutcome: 1 << 30}, "MaxOutcome"},
-		{"fewer than no replicas", c, onceredis.Config{Wait: -1}, "Wait"},
-		{"no such persistence", c, onceredis.Config{Persistence: "rdb"}, "Persistence"},
+		{"outcomes beyond Redis' strings", c, onceredis.Config{MaxOutcome: 1 << 30}, "outcomes of up to 1073741824"},
+		{"fewer than no replicas", c, onceredis.Config{Wait: -1}, "wait for replicas"},
+		{"no such persistence", c, onceredis.Config{Persistence: "rdb"}, "persistence is"},
 	} {
 		_, err := onceredis.New(x.client, x.cfg)
 		if err == nil || !strings.Contains(err.Error(), x.says) {

@@ -128,18 +128,18 @@ func (c *Config) setDefaults() error {
 	}
 	switch {
 	case strings.ContainsAny(c.Prefix, "{}"):
-		return fmt.Errorf("Prefix %q has a brace: a Cluster would keep all records on one node",
+		return fmt.Errorf("prefix %q has a brace: a Cluster would keep all records on one node",
 			c.Prefix)
 	case c.MaxOutcome < 0 || c.MaxOutcome > mostOutcome:
-		return fmt.Errorf("MaxOutcome is %d, want at most %d", c.MaxOutcome, mostOutcome)
+		return fmt.Errorf("outcomes of up to %d bytes, want at most %d", c.MaxOutcome, mostOutcome)
 	case c.Wait < 0 || c.WaitTimeout < 0:
-		return errors.New("Wait and WaitTimeout can't be below 0")
+		return errors.New("a wait for replicas can't be below 0")
 	}
 	switch c.Persistence {
 	case PersistAOF, PersistAlways, PersistNone:
 		return nil
 	}
-	return fmt.Errorf("Persistence is %q, want %q, %q or %q", c.Persistence, PersistAOF,
+	return fmt.Errorf("persistence is %q, want %q, %q or %q", c.Persistence, PersistAOF,
 		PersistAlways, PersistNone)
 }
 
