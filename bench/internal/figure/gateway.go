@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -34,7 +35,7 @@ func gatewaySQLite(ctx context.Context, b *Bench) error {
 		return err
 	}
 	b.add("gateway-sqlite.proxy-rate", plain.Rate)
-	b.add("gateway-sqlite.load-cpu", float64(plain.CPU.Nanoseconds())/1e3)
+	b.add("gateway-sqlite.load-cpu", micros(plain.CPU))
 	open, err := b.gateway(ctx, "gateway-sqlite.", b.sqliteFront)
 	if err != nil {
 		return err
@@ -55,19 +56,31 @@ func gatewayRedis(ctx context.Context, b *Bench) error {
 // and returns the rate of the first kind. The rows begin with a prefix.
 func (b *Bench) gateway(ctx context.Context, rows string, f front) (float64, error) {
 	var rates [3]float64
+	var cpu [3]time.Duration
 	for i, kind := range []traffic{unguarded, firsts, replays} {
 		r, err := b.through(ctx, strings.TrimRight(rows, ".-"), f, kind)
 		if err != nil {
 			return 0, err
 		}
-		rates[i] = r.Rate
+		rates[i], cpu[i] = r.Rate, r.serverCPU
 	}
 	b.add(rows+"first", rates[1]/rates[0])
 	b.add(rows+"replay", rates[2]/rates[0])
 	b.add(rows+"rate", rates[0])
 	b.add(rows+"first-rate", rates[1])
 	b.add(rows+"replay-rate", rates[2])
+	b.add(rows+"cpu", micros(cpu[0]))
+	b.add(rows+"first-cpu", micros(cpu[1]))
+	b.add(rows+"replay-cpu", micros(cpu[2]))
 	return rates[0], nil
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// passed is what came of requests through a front, and what they took of its processor time, each.
+type passed struct {
+	load.Result
+	serverCPU time.Duration
 }
 
 func (b *Bench) proxyFront(ctx context.Context, origin string,
@@ -114,14 +127,14 @@ func (b *Bench) gatewayOn(ctx context.Context, origin, redis string,
 }
 
 // through sends requests of a kind through a front to an origin of their own.
-func (b *Bench) through(ctx context.Context, name string, f front, kind traffic) (r load.Result,
+func (b *Bench) through(ctx context.Context, name string, f front, kind traffic) (r passed,
 	err error) {
 	err = b.with(ctx, "origin", "", "", func(origin *serving.Server) error {
 		return f(ctx, origin.Addr, func(s *serving.Server) error {
 			r, err = b.send(ctx, s, origin, kind)
 			if err == nil {
-				b.logf("%-20s %-14s %6.0f/s  p50 %v  p99 %v", name, kind, r.Rate, short(r.P50),
-					short(r.P99))
+				b.logf("%-20s %-14s %6.0f/s  p50 %v  p99 %v, %.0f µs of CPU each", name, kind,
+					r.Rate, short(r.P50), short(r.P99), micros(r.serverCPU))
 			}
 			return err
 		})
@@ -130,7 +143,7 @@ func (b *Bench) through(ctx context.Context, name string, f front, kind traffic)
 }
 
 // send sends requests of a kind, and checks that the origin ran as often as it should have.
-func (b *Bench) send(ctx context.Context, s, origin *serving.Server, kind traffic) (load.Result,
+func (b *Bench) send(ctx context.Context, s, origin *serving.Server, kind traffic) (passed,
 	error) {
 	p := b.plan(s, gatewayConns)
 	p.Path, p.Want, p.Status, p.Header = "/orders", `{"id":`, http.StatusCreated, "X-Account: 17"
@@ -141,11 +154,11 @@ func (b *Bench) send(ctx context.Context, s, origin *serving.Server, kind traffi
 		known.Warm, known.Measure, known.Count = 0, 0, duplicateCount
 		r, err := b.Load(ctx, known)
 		if err != nil {
-			return r, err
+			return passed{}, err
 		}
 		before, p.Distinct = r.Answered, duplicateCount
 	}
-	r, err := b.Load(ctx, p)
+	r, err := b.loadOf(ctx, s, p)
 	if err != nil {
 		return r, err
 	}
@@ -169,6 +182,20 @@ func (b *Bench) send(ctx context.Context, s, origin *serving.Server, kind traffi
 		want = map[string]int64{"first": runs, "replay": replayed}
 	}
 	return r, outcomes(ctx, s, want)
+}
+
+// loadOf carries a plan out and looks at the processor time of the server.
+func (b *Bench) loadOf(ctx context.Context, s *serving.Server, p load.Plan) (r passed, err error) {
+	before, err := s.CPU()
+	if err != nil {
+		return r, err
+	}
+	if r.Result, err = b.Load(ctx, p); err != nil {
+		return r, err
+	}
+	after, err := s.CPU()
+	r.serverCPU = (after - before) / time.Duration(max(r.Answered, 1))
+	return r, err
 }
 
 // outcomes checks that the gateway counted as many requests of each outcome as there were, and none
