@@ -280,7 +280,7 @@ func TestASlowBodyIsGivenUp(t *testing.T) {
 	conn := a.dial()
 	_, _ = io.WriteString(conn, "POST /orders HTTP/1.1\r\nHost: a\r\nIdempotency-Key: K\r\n"+
 		"Content-Length: 100\r\n\r\nhalf of")
-	wantProblem(t, readAnswer(conn), http.StatusBadRequest, oncehttp.ProblemBodyBroken)
+	wantProblem(t, readAnswer(conn), http.StatusRequestTimeout, oncehttp.ProblemBodyTimeout)
 	// One that comes whole isn't hurt by the deadline later.
 	b := newAPI(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
