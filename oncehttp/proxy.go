@@ -17,7 +17,8 @@ import (
 // ProxyConfig says how requests are handed on. Upstream is required; the zero value of the other
 // fields works.
 type ProxyConfig struct {
-	// Upstream is the service: an http or https URL. A path in it is put before that of each request.
+	// Upstream is the service: an http or https URL. A path in it is put before that of each
+	// request.
 	Upstream *url.URL
 	// Host says what stands in the Host header. Default HostKeep for http, HostUpstream for https.
 	Host HostRule
@@ -70,16 +71,16 @@ const (
 )
 
 // Proxy hands requests on to a service and its answers back. It streams both ways, and hands on
-// interim answers, trailers and upgrades (WebSocket). It is an http.Handler, safe for concurrent use,
-// and follows no redirect and makes none.
+// interim answers, trailers and upgrades (WebSocket). It is an http.Handler, safe for concurrent
+// use, and follows no redirect and makes none.
 //
 // Each request is sent once. Go's transport would send a request that bears an idempotency key
 // again by itself, which is an attempt that nobody counts.
 //
 // Under a [Middleware] an answer that never came is a lost attempt (502, or 504 after a timeout). A
-// connection that was never made is known to have had no effect (503), and the key is free. An answer
-// that breaks off ends in a panic of http.ErrAbortHandler, as with httputil.ReverseProxy: its client
-// must not take it for whole.
+// connection that was never made is known to have had no effect (503), and the key is free. An
+// answer that breaks off ends in a panic of http.ErrAbortHandler, as with httputil.ReverseProxy:
+// its client must not take it for whole.
 type Proxy struct {
 	cfg   ProxyConfig
 	proxy *httputil.ReverseProxy

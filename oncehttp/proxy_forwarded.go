@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// forwarded says who the client is. What it says of itself is dropped, unless it is a trusted proxy:
-// everybody could write it.
+// forwarded says who the client is. What it says of itself is dropped, unless it is a trusted
+// proxy: everybody could write it.
 func (p *Proxy) forwarded(pr *httputil.ProxyRequest) {
 	trusted := p.trusts(pr.In.RemoteAddr)
 	if !trusted {

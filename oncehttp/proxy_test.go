@@ -231,7 +231,8 @@ func TestS07_ForwardedHeadersCountFromTrustedPeersOnly(t *testing.T) {
 	})
 	send(t, "GET", behind+"/", nil, spoofed...)
 	h = <-got
-	if h.Get("X-Forwarded-For") != "192.0.2.1, 127.0.0.1" || h.Get("X-Forwarded-Proto") != "https" ||
+	if h.Get("X-Forwarded-For") != "192.0.2.1, 127.0.0.1" ||
+		h.Get("X-Forwarded-Proto") != "https" ||
 		h.Get("X-Forwarded-Host") != "bank.example" || h.Get("X-Forwarded-Prefix") != "/p" {
 		t.Errorf("of a trusted proxy: %v", h)
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/oncekit/once"
 )
 
-// ReadAnswer is the reverse of [Answer.Outcome]: what repeats of a completed request get, for people
-// who look at its record. kept is false where the body was not kept; then the answer may be empty.
-// seal is the Config.Seal of the middleware that made it. The error is [once.ErrCorrupt].
+// ReadAnswer is the reverse of [Answer.Outcome]: what repeats of a completed request get, for
+// people who look at its record. kept is false where the body was not kept; then the answer may be
+// empty. seal is the Config.Seal of the middleware that made it. The error is [once.ErrCorrupt].
 func ReadAnswer(id once.Identity, o once.Outcome, seal *Sealer) (a Answer, kept bool, err error) {
 	data := o.Data
 	if len(data) == 0 {
@@ -34,8 +34,8 @@ func ReadAnswer(id once.Identity, o once.Outcome, seal *Sealer) (a Answer, kept 
 	return a, o.Kind == once.Kept, nil
 }
 
-// ReadKey reads the value of an Idempotency-Key header, bare or quoted, as [Middleware] does. An empty
-// result is no key.
+// ReadKey reads the value of an Idempotency-Key header, bare or quoted, as [Middleware] does. An
+// empty result is no key.
 func ReadKey(text string) (string, error) {
 	key, p := parseKey(HeaderKey, text)
 	if p != nil {

@@ -57,13 +57,15 @@ func (a *API) recordRoutes() []route {
 		summary: "Free a key: the next request runs again",
 		doc: "Of a completed record: its answer is forgotten. Of one that is held or unknown: as " +
 			"resolve with run_again.",
-		request: wire.RecordChange{}, response: wire.RecordDetail{}, handle: a.withRecords(a.releaseRecord),
+		request: wire.RecordChange{}, response: wire.RecordDetail{},
+		handle: a.withRecords(a.releaseRecord),
 	}, {
 		method: http.MethodPost, pattern: one + "/resolve", id: "resolveRecord",
 		summary: "Decide about a record whose attempt was lost",
 		doc: "Either run_again (it is known that nothing happened), or answer (it is known what " +
 			"happened): every repeat of the same request gets it.",
-		request: wire.ResolveChange{}, response: wire.RecordDetail{}, handle: a.withRecords(a.resolveRecord),
+		request: wire.ResolveChange{}, response: wire.RecordDetail{},
+		handle: a.withRecords(a.resolveRecord),
 	}}
 }
 
@@ -175,8 +177,8 @@ func (a *API) identify(parts []string, key string) (once.Identity, error) {
 			return once.Identity{}, problemf(http.StatusBadRequest, "%v", err)
 		}
 	case len(parts) > 0:
-		return once.Identity{}, problemf(http.StatusBadRequest, "keys have no scope here: leave it "+
-			"out")
+		return once.Identity{}, problemf(http.StatusBadRequest, "keys have no scope here: leave "+
+			"it out")
 	}
 	k, err := once.KeyOf(key)
 	if err != nil {

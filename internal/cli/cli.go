@@ -116,7 +116,8 @@ through a state machine to its effects: exactly as if it had arrived once.`,
 		c.GroupID = groupServer
 	}
 	root.AddCommand(a.manCommand(), a.statusCommand(), a.callbacksCommand(), a.effectsCommand(),
-		a.tasksCommand(), a.resourcesCommand(), a.recordsCommand(), a.rejectedCommand(), a.sourcesCommand(),
+		a.tasksCommand(), a.resourcesCommand(), a.recordsCommand(), a.rejectedCommand(),
+		a.sourcesCommand(),
 		a.destinationsCommand(),
 		&cobra.Command{Use: "exit-status", Short: "The statuses with which the program ends",
 			Long: statusHelp()})

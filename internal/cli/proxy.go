@@ -22,8 +22,8 @@ func (a *app) proxyCommand() *cobra.Command {
 	c := takes(&cobra.Command{
 		Use:   "proxy --to URL --scope EXPR|none",
 		Short: "Put idempotency keys before an API, without a file",
-		Long: `Put idempotency keys before an API: requests to ADDR are handed on to URL, and a POST or PATCH that
-bears an Idempotency-Key runs once; a repeat gets the first answer.
+		Long: `Put idempotency keys before an API: requests to ADDR are handed on to URL, and a POST
+or PATCH that bears an Idempotency-Key runs once; a repeat gets the first answer.
 
 --scope says whose a key is: an expression over the request's headers and query, such as
 "header['x-account-id']", or none, if all callers may share their keys. What a client writes into a
@@ -50,8 +50,8 @@ Everything else needs a file: routes, callers, limits, Redis (see docs/gateway.m
 	c.Flags().StringVar(&f.scope, "scope", "", "whose a key is: an `EXPR`, or none (required)")
 	c.Flags().StringVar(&f.key, "key", "optional", "what a request without a key gets: optional "+
 		"(it passes) or required (400)")
-	c.Flags().StringVar(&f.onUnknown, "on-unknown", "retry", "what follows when an attempt is lost: "+
-		"retry or hold")
+	c.Flags().StringVar(&f.onUnknown, "on-unknown", "retry", "what follows when an attempt is "+
+		"lost: retry or hold")
 	c.Flags().StringVar(&f.store, "store", "", "the store's `URL`, for example sqlite:once.db")
 	c.Flags().StringVar(&f.listen, "listen", "", "the clients' `ADDR`, host:port")
 	c.Flags().StringVar(&f.admin, "admin", "", "the operator's `ADDR`, host:port")
@@ -68,14 +68,14 @@ func (f *proxyFlags) load(c *cobra.Command) (*config.Config, error) {
 		return wrong("--to is missing: the URL of the API")
 	case f.scope == "":
 		return wrong("--scope is missing: say whose a key is, such as " +
-			"--scope \"header['x-account-id']\", or --scope none if all callers may share their keys")
+			"--scope \"header['x-account-id']\", or --scope none if all callers may share keys")
 	case !slices.Contains([]string{"optional", "required"}, f.key):
 		return wrong("--key %s: want optional or required", f.key)
 	case !slices.Contains([]string{"retry", "hold"}, f.onUnknown):
 		return wrong("--on-unknown %s: want retry or hold", f.onUnknown)
 	case f.key == "required" && !c.Flags().Changed("on-unknown"):
-		return wrong("--on-unknown is missing: with --key required say what follows when an attempt " +
-			"is lost: retry or hold")
+		return wrong("--on-unknown is missing: with --key required say what follows when an " +
+			"attempt is lost: retry or hold")
 	}
 	env := config.OS()
 	env.Override = config.Override{Listen: f.listen, AdminListen: f.admin, Store: f.store}
@@ -94,7 +94,8 @@ func (f *proxyFlags) load(c *cobra.Command) (*config.Config, error) {
 func (f *proxyFlags) text() string {
 	// A text in single quotes holds everything but control characters, which the loader refuses.
 	quoted := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-	text := "gateway:\n  upstream: " + quoted(f.to) + "\n  scope: " + quoted(f.scope) + "\n  routes:\n"
+	text := "gateway:\n  upstream: " + quoted(f.to) + "\n  scope: " + quoted(f.scope) +
+		"\n  routes:\n"
 	for _, method := range []string{"POST", "PATCH"} {
 		text += fmt.Sprintf("    - {match: %s /, key: %s, on_unknown: %s}\n", method, f.key,
 			f.onUnknown)

@@ -22,7 +22,8 @@ var proxied = regexp.MustCompile(`(?s)gateway +(http://\S+) -> .*operator +(http
 func proxy(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
 	p := start(t, program(t, "./cmd/once"), dir, append([]string{"proxy", "--listen", "127.0.0.1:0",
-		"--admin", "127.0.0.1:0", "--store", "sqlite:" + filepath.Join(dir, "records.db")}, args...)...)
+		"--admin", "127.0.0.1:0", "--store", "sqlite:" + filepath.Join(dir, "records.db")},
+		args...)...)
 	testserver.Until(t, patience, "the gateway greets", func() bool {
 		found := proxied.FindStringSubmatch(p.out.String())
 		if found != nil {
@@ -142,10 +143,12 @@ func TestAGatewayInOneLineSaysWhatIsMissing(t *testing.T) {
 	}{
 		{"--to is missing", []string{"--scope", "none"}},
 		{"--scope is missing", []string{"--to", "http://127.0.0.1:1"}},
-		{"--on-unknown is missing", []string{"--to", "http://127.0.0.1:1", "--scope", "none", "--key",
-			"required"}},
-		{"want optional or required", []string{"--to", "http://h", "--scope", "none", "--key", "no"}},
-		{"want retry or hold", []string{"--to", "http://h", "--scope", "none", "--on-unknown", "x"}},
+		{"--on-unknown is missing", []string{"--to", "http://127.0.0.1:1", "--scope", "none",
+			"--key", "required"}},
+		{"want optional or required", []string{"--to", "http://h", "--scope", "none",
+			"--key", "no"}},
+		{"want retry or hold", []string{"--to", "http://h", "--scope", "none",
+			"--on-unknown", "x"}},
 		{"upstream is no URL", []string{"--to", "127.0.0.1:1", "--scope", "none"}},
 		{"doesn't exist here", []string{"--to", "http://h", "--scope", "body.account"}},
 		{"scope: ", []string{"--to", "http://h", "--scope", "header['x"}},

@@ -28,14 +28,14 @@ func (a *app) recordsCommand() *cobra.Command {
 	c := a.addRemote(takes(&cobra.Command{
 		Use: "records", Aliases: []string{"record"}, GroupID: groupOperator,
 		Short: "Look at the records of a gateway's requests, decide about held ones",
-		Long: `Look at the records of a gateway's requests, free a key, decide about a request of which
-nobody knows whether it had its effect.
+		Long: `Look at the records of a gateway's requests, free a key, decide about a request of
+which nobody knows whether it had its effect.
 ` + remoteHelp,
 		RunE: help,
 	}, 0, 0, ""))
 	c.AddCommand(
-		l.listCommand(a, `List records, in the order of their store. --scope and --key together find the
-record of one key.`),
+		l.listCommand(a, `List records, in the order of their store. --scope and --key together find
+the record of one key.`),
 		a.showRecordCommand(), a.releaseRecordCommand(), a.resolveRecordCommand())
 	return c
 }
@@ -162,7 +162,8 @@ type resolveFlags struct {
 
 func (f *resolveFlags) add(c *cobra.Command) {
 	f.fenceFlag.add(c)
-	c.Flags().BoolVar(&f.runAgain, "run-again", false, "it did not happen: the next request runs it")
+	c.Flags().BoolVar(&f.runAgain, "run-again", false,
+		"it did not happen: the next request runs it")
 	c.Flags().IntVar(&f.status, "status", 0, "it happened: repeats get this `STATUS`")
 	c.Flags().StringArrayVar(&f.header, "header", nil, "and this `NAME: VALUE`; may be given again")
 	c.Flags().StringVar(&f.body, "body", "", "and this body: a `TEXT`, or @FILE")

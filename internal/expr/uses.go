@@ -120,8 +120,9 @@ func (u uses) check(a *ast.AST, text string, pos Position) error {
 		steps := c.steps
 		if c.root == "auth" && len(steps) > 0 {
 			if steps[0].name != "header" {
+				before := text[:max(strings.Index(text, "auth"), 0)]
 				return &CompileError{
-					Offset: int(pos) + utf8.RuneCountInString(text[:max(strings.Index(text, "auth"), 0)]),
+					Offset: int(pos) + utf8.RuneCountInString(before),
 					Msg:    "auth has header alone: auth.header['x-account']",
 				}
 			}

@@ -83,7 +83,8 @@ func (a *auth) fill(h http.Header, r *http.Request) {
 	if ip, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		peer := ip.Addr().Unmap().WithZone("")
 		client = peer.String()
-		if slices.ContainsFunc(a.cfg.Proxies, func(p netip.Prefix) bool { return p.Contains(peer) }) {
+		has := func(p netip.Prefix) bool { return p.Contains(peer) }
+		if slices.ContainsFunc(a.cfg.Proxies, has) {
 			if before := r.Header["X-Forwarded-For"]; len(before) > 0 {
 				client = strings.Join(before, ", ") + ", " + client
 			}

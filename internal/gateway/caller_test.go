@@ -104,7 +104,8 @@ func TestS03_TheCallerIsAskedAboutBeforeAClaimAndBeforeEachReplay(t *testing.T) 
 		t.Fatalf("%d %s", status, body)
 	}
 	r := <-seen
-	if r.Method != "GET" || r.URL.Path != "/whoami" || r.Header.Get("X-Forwarded-Uri") != "/p?x=1" ||
+	if r.Method != "GET" || r.URL.Path != "/whoami" ||
+		r.Header.Get("X-Forwarded-Uri") != "/p?x=1" ||
 		r.Header.Get("X-Forwarded-Method") != "POST" || r.Header["Idempotency-Key"] != nil ||
 		r.Header["Content-Type"] != nil || r.ContentLength > 0 ||
 		r.Header.Get("X-Forwarded-For") != "127.0.0.1" {
@@ -194,7 +195,9 @@ func (s *signer) write(dir string, set any) string {
 	return name
 }
 
-func (s *signer) token(alg jose.SignatureAlgorithm, key any, kid string, claims map[string]any) string {
+func (s *signer) token(alg jose.SignatureAlgorithm, key any, kid string,
+	claims map[string]any,
+) string {
 	s.t.Helper()
 	opts := (&jose.SignerOptions{}).WithHeader("kid", kid)
 	if kid == "" {
@@ -241,7 +244,8 @@ func TestOnlyTheClaimsOfAValidTokenCount(t *testing.T) {
 	stranger := newSigner(t)
 	keys.write(dir, keys.set())
 	s := newSet(t, dir, jwtSettings, "{match: POST /}")
-	good := keys.token(jose.RS256, keys.rsa, "r", claims())
+	rs := func(c map[string]any) string { return keys.token(jose.RS256, keys.rsa, "r", c) }
+	good := rs(claims())
 	if status, body, _ := s.post("k", "Authorization", "Bearer "+good); status != 200 {
 		t.Fatalf("a valid token: %d %s", status, body)
 	}
@@ -249,7 +253,7 @@ func TestOnlyTheClaimsOfAValidTokenCount(t *testing.T) {
 	if _, body, _ := s.post("k", "Authorization", "bearer "+other); body != "run 2" {
 		t.Errorf("another user got %s", body)
 	}
-	now := time.Now()
+	past, later := time.Now().Add(-time.Minute).Unix(), time.Now().Add(time.Hour).Unix()
 	b64 := base64.RawURLEncoding.EncodeToString
 	payload := strings.Split(good, ".")[1]
 	pub, _ := json.Marshal(keys.set().Keys[0])
@@ -261,12 +265,12 @@ func TestOnlyTheClaimsOfAValidTokenCount(t *testing.T) {
 		"another algorithm":     keys.token(jose.PS256, keys.rsa, "r", claims()),
 		"an unknown key":        keys.token(jose.RS256, keys.rsa, "x", claims()),
 		"a kind without a key":  keys.token(jose.EdDSA, keys.ed, "r", claims()),
-		"expired":               keys.token(jose.RS256, keys.rsa, "r", claims("exp", now.Add(-time.Minute).Unix())),
-		"never expires":         keys.token(jose.RS256, keys.rsa, "r", claims("exp", nil)),
-		"not yet":               keys.token(jose.RS256, keys.rsa, "r", claims("nbf", now.Add(time.Hour).Unix())),
-		"another issuer":        keys.token(jose.RS256, keys.rsa, "r", claims("iss", "https://x.example")),
-		"another audience":      keys.token(jose.RS256, keys.rsa, "r", claims("aud", "other")),
-		"without an audience":   keys.token(jose.RS256, keys.rsa, "r", claims("aud", nil)),
+		"expired":               rs(claims("exp", past)),
+		"never expires":         rs(claims("exp", nil)),
+		"not yet":               rs(claims("nbf", later)),
+		"another issuer":        rs(claims("iss", "https://x.example")),
+		"another audience":      rs(claims("aud", "other")),
+		"without an audience":   rs(claims("aud", nil)),
 		"without a signature":   good[:strings.LastIndex(good, ".")+1],
 		"another payload":       strings.Replace(good, payload, b64([]byte(`{"sub":"u2"}`)), 1),
 		"no token":              "",
@@ -283,8 +287,7 @@ func TestOnlyTheClaimsOfAValidTokenCount(t *testing.T) {
 		"Bearer "+other); status != 401 {
 		t.Errorf("two tokens: %d", status)
 	}
-	if status, _, _ := s.post("k", "Authorization", "Bearer "+keys.token(jose.RS256, keys.rsa, "r",
-		claims("sub", ""))); status != 401 {
+	if status, _, _ := s.post("k", "Authorization", "Bearer "+rs(claims("sub", ""))); status != 401 {
 		t.Errorf("an empty scope: %d", status)
 	}
 	if n := s.ran.Load(); n != before {
@@ -297,7 +300,7 @@ func TestAFileWithoutUsableKeysIsRefused(t *testing.T) {
 	keys := newSigner(t)
 	for name, set := range map[string]any{
 		"none":   jose.JSONWebKeySet{},
-		"shared": jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: []byte("0123456789abcdef0123456789")}}},
+		"shared": jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: []byte("0123456789abcdef")}}},
 		"others": jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: keys.rsa.Public(), Use: "enc"}}},
 		"text":   "x",
 	} {

@@ -1,5 +1,5 @@
-// Package gateway puts idempotency keys before a service in any language, as the configuration says:
-// it finds the route of a request, asks who its caller is, and hands it on, once.
+// Package gateway puts idempotency keys before a service in any language, as the configuration
+// says: it finds the route of a request, asks who its caller is, and hands it on, once.
 package gateway
 
 import (

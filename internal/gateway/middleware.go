@@ -40,8 +40,8 @@ func Sealer(g *config.Gateway) (*oncehttp.Sealer, error) {
 	return oncehttp.NewSealer(g.Seal...)
 }
 
-// keep says which answers of 5xx are kept. By default none is: 500, 502 and 504 can follow an effect
-// and are lost attempts, 501 and 503 free the key.
+// keep says which answers of 5xx are kept. By default none is: 500, 502 and 504 can follow an
+// effect and are lost attempts, 501 and 503 free the key.
 func keep(storeErrors string) func(int) oncehttp.Verdict {
 	return func(status int) oncehttp.Verdict {
 		switch {

@@ -67,7 +67,7 @@ func Families() []Family {
 		{nameDropped, "counter", []string{"source"},
 			"Refused messages that were not kept for the operator."},
 		{nameRequests, "counter", []string{"route", "outcome"},
-			"Requests to the gateway, by what came of them. The route is empty where none matches."},
+			"Requests to the gateway, by what came of them. Without a route it is empty."},
 		{nameRequestTime, "histogram", []string{"route"},
 			"Time from a request's headers to the end of its answer, in seconds."},
 		{nameRequestEnds, "counter", []string{"route", "result"},

@@ -93,7 +93,8 @@ func New(cfg Config) (*Metrics, error) {
 	build.WithLabelValues(cmp.Or(cfg.Version, "unknown"), runtime.Version()).Set(1)
 	for _, c := range []prometheus.Collector{
 		m.receipts, m.elements, m.attempts, m.tries, m.dropped, m.ack, m.seconds, m.paused,
-		m.requests, m.requestEnds, m.requestTime, conflicts, ready, build, newKept(cfg, m.log), collectors.NewGoCollector(),
+		m.requests, m.requestEnds, m.requestTime, conflicts, ready, build, newKept(cfg, m.log),
+		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := m.reg.Register(c); err != nil {

@@ -10,9 +10,9 @@ import (
 // differ: an encoded slash or backslash, or parameters of a segment (/payments;a=1).
 var ErrAmbiguous = errors.New("the path can be read in more than one way")
 
-// Clean returns an escaped path in the normal form of RFC 3986, section 6.2.2: without dot segments,
-// encoded letters, digits and -._~ decoded, other escapes in capitals; and without doubled slashes.
-// An encoded slash stays encoded.
+// Clean returns an escaped path in the normal form of RFC 3986, section 6.2.2: without dot
+// segments, encoded letters, digits and -._~ decoded, other escapes in capitals; and without
+// doubled slashes. An encoded slash stays encoded.
 func Clean(escaped string) string {
 	if isClean(escaped) {
 		return escaped

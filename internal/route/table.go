@@ -18,8 +18,8 @@ type entry struct {
 }
 
 // NewTable makes a table. If strict is true, paths are compared in their normal form ([Clean]), and
-// sent so; a slash at the end doesn't count where no pattern asks for it. Otherwise they are compared
-// and sent as they come. It refuses two patterns that name the same requests.
+// sent so; a slash at the end doesn't count where no pattern asks for it. Otherwise they are
+// compared and sent as they come. It refuses two patterns that name the same requests.
 func NewTable(patterns []Pattern, strict bool) (*Table, error) {
 	t := &Table{strict: strict, byMethod: map[string][]entry{}}
 	for i, p := range patterns {

@@ -13,8 +13,8 @@ import (
 	"github.com/oncekit/once/oncehttp"
 )
 
-// recordsAPI is what the operator sees of the gateway's records; nil: there is no gateway, or people
-// can't look into its store.
+// recordsAPI is what the operator sees of the gateway's records; nil: there is no gateway, or
+// people can't look into its store.
 func (s *Server) recordsAPI() (*api.RecordsConfig, error) {
 	store, ok := s.records.(api.Records)
 	if s.cfg.Gateway == nil || !ok {

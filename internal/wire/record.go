@@ -7,14 +7,14 @@ type Record struct {
 	Scope      []string `json:"scope" doc:"To whom the key belongs; none: all share their keys."`
 	Key        string   `json:"key" doc:"The beginning of the key, never all of it."`
 	Request    string   `json:"request" doc:"Method and path."`
-	OnUnknown  string   `json:"on_unknown" doc:"What follows if the attempt is lost: retry or hold."`
+	OnUnknown  string   `json:"on_unknown" doc:"After a lost attempt: retry or hold."`
 	Attempt    int      `json:"attempt" doc:"Attempts so far, the running one included."`
 	Fence      int64    `json:"fence" doc:"Rises with each attempt; the service got it."`
 	ClaimedAt  *Instant `json:"claimed_at" doc:"Start of the latest attempt."`
 	FinishedAt *Instant `json:"finished_at" doc:"Its end."`
 	LastAt     *Instant `json:"last_at" doc:"The last request."`
 	LeaseEnd   *Instant `json:"lease_end" doc:"Until when the attempt has the key."`
-	ExpiresAt  *Instant `json:"expires_at" doc:"From when it may be forgotten; null: never, so."`
+	ExpiresAt  *Instant `json:"expires_at" doc:"May be forgotten from then; null: never."`
 	Size       int      `json:"size" doc:"Bytes of the kept outcome."`
 }
 
@@ -27,15 +27,15 @@ type RecordPage struct {
 // RecordDetail is a record with its kept answer.
 type RecordDetail struct {
 	Record
-	Means  string        `json:"means" doc:"What its state means, and what can be done, in words."`
-	Answer *RecordAnswer `json:"answer" doc:"What a repeat gets; null: there is none, or it is sealed."`
+	Means  string        `json:"means" doc:"What its state means, and what can be done."`
+	Answer *RecordAnswer `json:"answer" doc:"What a repeat gets; null: there is none."`
 }
 
 // RecordAnswer is a kept answer.
 type RecordAnswer struct {
 	Status int           `json:"status"`
 	Header []HeaderField `json:"header"`
-	Kept   bool          `json:"kept" doc:"The body was kept; else a repeat is told that it wasn't."`
+	Kept   bool          `json:"kept" doc:"A repeat gets the body, too."`
 	Payload
 }
 
