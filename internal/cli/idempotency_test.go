@@ -38,8 +38,8 @@ func TestTheDocumentedProblemsAreThoseOfTheMiddleware(t *testing.T) {
 		t.Fatalf("only %d problems are found", len(all))
 	}
 	for _, m := range all {
-		if want := strings.Replace(m[2], "the status of", "that of", 1); !strings.HasPrefix(rows[m[1]],
-			want) {
+		want := strings.Replace(m[2], "the status of", "that of", 1)
+		if !strings.HasPrefix(rows[m[1]], want) {
 			t.Errorf("%s is documented as %q, want %q", m[1], rows[m[1]], want)
 		}
 	}
