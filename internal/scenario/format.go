@@ -66,6 +66,9 @@ type Step struct {
 	Send       *Request `yaml:"send"`
 	Background bool     `yaml:"background"`
 	Expect     *Expect  `yaml:"expect"`
+	// RetryFor sends it again, for so long, until the answer is as expected: for something that
+	// comes about soon, and nobody tells when.
+	RetryFor time.Duration `yaml:"retry_for"`
 
 	// Together sends requests at the same moment.
 	Together *Together `yaml:"together"`

@@ -164,8 +164,10 @@ func (st *Step) check(known map[string]bool) error {
 		return errors.New("a step in the background needs a name")
 	case st.Send != nil && !st.Background && st.Expect == nil:
 		return errors.New("it expects nothing")
-	case st.Wait > maxPause:
-		return fmt.Errorf("wait is longer than %s", maxPause)
+	case max(st.Wait, st.RetryFor) > maxPause:
+		return fmt.Errorf("wait or retry_for is longer than %s", maxPause)
+	case st.RetryFor != 0 && (st.Send == nil || st.Background):
+		return errors.New("retry_for belongs to a send that is not in the background")
 	case st.Access != "" && st.Access != "allow" && st.Access != "forbid":
 		return fmt.Errorf("access is %q, want allow or forbid", st.Access)
 	}

@@ -239,19 +239,25 @@ func (p *play) send(ctx context.Context, st *Step) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := begin(ctx, p.target, p.patience, b)
-	if err != nil {
-		return nil, err
+	const pause = 50 * time.Millisecond
+	for end := time.Now().Add(st.RetryFor); ; {
+		x, err := begin(ctx, p.target, p.patience, b)
+		if err != nil {
+			return nil, err
+		}
+		if st.Background {
+			p.running[st.Name], p.expected[st.Name] = x, st.Expect
+			return nil, nil
+		}
+		got := x.wait()
+		if st.Name != "" {
+			p.replies[st.Name] = got
+		}
+		problems := st.Expect.problems(got, p.replies, vars{p.act.key, 1})
+		if len(problems) == 0 || time.Now().After(end) || !pauseFor(ctx, pause) {
+			return problems, nil
+		}
 	}
-	if st.Background {
-		p.running[st.Name], p.expected[st.Name] = x, st.Expect
-		return nil, nil
-	}
-	got := x.wait()
-	if st.Name != "" {
-		p.replies[st.Name] = got
-	}
-	return st.Expect.problems(got, p.replies, vars{p.act.key, 1}), nil
 }
 
 // hangUp closes the connection of an exchange in the background.

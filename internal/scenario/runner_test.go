@@ -66,7 +66,7 @@ func TestFilesThatMakeNoSenseAreRefused(t *testing.T) {
 		"a bad id":          {strings.Replace(head, "a", "A_b", 1) + steps, "its id"},
 		"an id twice":       {head + steps + head + steps, "a is in f.yaml already"},
 		"a second document": {head + steps + "---\n" + head + steps, "second document"},
-		"a long wait":       {head + "  steps: [{wait: 1h}]\n  runs: 1\n", "wait is longer"},
+		"a long wait":       {head + "  steps: [{wait: 1h}]\n  runs: 1\n", "is longer than 10s"},
 		"a bad close":       {head + "  origin: [{close: x}]\n" + steps, "close"},
 		"nothing":           {"[]", "no scenarios"},
 	} {

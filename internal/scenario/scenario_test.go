@@ -3,6 +3,7 @@ package scenario_test
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -17,9 +18,14 @@ import (
 
 const folder = "../../scenarios"
 
+// loaded reads the scenarios once for all tests.
+var loaded = sync.OnceValues(func() ([]scenario.Scenario, error) {
+	return scenario.Load(os.DirFS(folder))
+})
+
 func load(t *testing.T) []scenario.Scenario {
 	t.Helper()
-	list, err := scenario.Load(os.DirFS(folder))
+	list, err := loaded()
 	if err != nil {
 		t.Fatal(err)
 	}
