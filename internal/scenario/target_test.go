@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oncekit/once"
+	"github.com/oncekit/once/internal/route"
 	"github.com/oncekit/once/internal/scenario"
 	"github.com/oncekit/once/oncehttp"
 )
@@ -88,6 +89,9 @@ func target(t *testing.T, o *scenario.Origin, wrap wrapper) *url.URL {
 		byGroup[group] = wrap(group, proxy)
 	}
 	byPath := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawPath = route.Clean(r.URL.EscapedPath()); r.URL.Path != r.URL.RawPath {
+			r.URL.Path, _ = url.PathUnescape(r.URL.RawPath) // it was escaped by a parsed one
+		}
 		group := strings.SplitN(r.URL.Path, "/", 3)[1]
 		if h := byGroup[group]; h != nil {
 			h.ServeHTTP(w, r)
@@ -124,7 +128,11 @@ func guardedTarget(t *testing.T, o *scenario.Origin, store once.Store) *url.URL 
 }
 
 func byAccount(r *http.Request) (once.Scope, error) {
-	return once.NewScope(r.Header.Get("X-Account"))
+	lines := r.Header.Values("X-Account")
+	if len(lines) != 1 {
+		return once.Scope{}, once.ErrScopeMissing
+	}
+	return once.NewScope(lines[0])
 }
 
 // askOrigin asks whether the caller may.
