@@ -108,7 +108,8 @@ func passes(resp *http.Response, asked bool) bool {
 		return true
 	case http.StatusConflict:
 		kind := problemType(resp)
-		return kind == problemTypePrefix+ProblemInFlight || asked && !strings.HasPrefix(kind, problemTypePrefix)
+		return kind == problemTypePrefix+ProblemInFlight ||
+			asked && !strings.HasPrefix(kind, problemTypePrefix)
 	}
 	return false
 }
