@@ -4,9 +4,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/oncekit/once/oncehttp"
 )
 
 // goSources are the examples whose code the pages about keys show.
@@ -38,6 +41,17 @@ func TestThePagesAboutTheMiddlewareShowTheExamplesAsTheyAre(t *testing.T) {
 			if !strings.Contains(examples, block) {
 				t.Errorf("no example has the block of %s\n%s", page, block)
 			}
+		}
+	}
+}
+
+func TestThePageAboutTheMiddlewareNamesEverySetting(t *testing.T) {
+	t.Parallel()
+	page := source(t, "docs", "middleware.md")
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[oncehttp.Config]()) {
+		row := regexp.MustCompile("(?m)^\\|[^|]*`" + f.Name + "(\\.\\w+)?`[^|]*\\|")
+		if !row.MatchString(page) {
+			t.Errorf("no row of the table names %s", f.Name)
 		}
 	}
 }
