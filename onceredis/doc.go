@@ -9,7 +9,7 @@
 // What is not promised, since Redis doesn't: that an acknowledged claim survives a failover.
 // Replicas are written to later than the client is answered, and a promoted one may never have seen
 // the claim: the operation then runs a second time. Config.Wait makes that rarer and does not end
-// it. Where an operation must not run twice, keep its records in SQL or MongoDB, or let its final
+// it. Where an operation must not run twice, keep its records in SQLite, or let its final
 // write there compare the fence. For the same reason Hold is refused unless Config.MayForget says
 // that a held record may be forgotten.
 //

@@ -149,7 +149,7 @@ func (s *Store) MayHold() error {
 		return nil
 	}
 	return errors.New("a failover or a restart of Redis can forget that a person has to decide; " +
-		"set MayForget (redis_may_forget) to accept that, or keep these records in SQL or MongoDB")
+		"set MayForget (redis_may_forget) to accept that, or keep these records in SQLite")
 }
 
 // key is the name of an identity's record. The braces keep a Cluster from looking for others.
