@@ -113,7 +113,7 @@ func NewProxy(cfg ProxyConfig) (*Proxy, error) {
 	}
 	dialer := &net.Dialer{Timeout: cfg.DialTimeout}
 	p := &Proxy{cfg: cfg, base: &http.Transport{
-		Proxy:                  nil, // the service is reached directly, whatever the environment says
+		Proxy:                  nil, // the environment has no say in how the service is reached
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        cfg.TLS,
 		TLSHandshakeTimeout:    cfg.DialTimeout,

@@ -59,8 +59,8 @@ func (a *app) serveCommand() *cobra.Command {
 	c := takes(&cobra.Command{
 		Use:   "serve",
 		Short: "Receive callbacks and work them; put idempotency keys before an API",
-		Long: `Receive callbacks, answer at once, and work them to their effects; hand requests to an
-API on, each key once.
+		Long: `Receive callbacks, answer at once, and work them to their effects; hand requests to
+an API on, each key once.
 Without a file it serves the built-in robot example and prints effects to the console.
 SIGTERM or Ctrl-C ends it in order; a second one ends it at once, and nothing is lost.`,
 		RunE: func(*cobra.Command, []string) error {

@@ -287,7 +287,8 @@ func TestOnlyTheClaimsOfAValidTokenCount(t *testing.T) {
 		"Bearer "+other); status != 401 {
 		t.Errorf("two tokens: %d", status)
 	}
-	if status, _, _ := s.post("k", "Authorization", "Bearer "+rs(claims("sub", ""))); status != 401 {
+	nobody := "Bearer " + rs(claims("sub", ""))
+	if status, _, _ := s.post("k", "Authorization", nobody); status != 401 {
 		t.Errorf("an empty scope: %d", status)
 	}
 	if n := s.ran.Load(); n != before {

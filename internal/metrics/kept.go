@@ -113,8 +113,8 @@ func (k *kept) collectRecords(out chan<- prometheus.Metric) {
 	if counts == nil {
 		return
 	}
-	for _, state := range []once.RecordState{once.InFlight, once.Completed, once.Released, once.Lost,
-		once.Held} {
+	for _, state := range []once.RecordState{once.InFlight, once.Completed, once.Released,
+		once.Lost, once.Held} {
 		out <- gauge(k.byState, counts[state], string(state))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/oncekit/once/internal/wire"
@@ -39,10 +40,10 @@ var anna = wire.Change{Actor: "anna", Reason: "looked into the ledger"}
 
 func TestGateway_AHeldRequestIsFoundByItsKeyAndDecidedByAPerson(t *testing.T) {
 	t.Parallel()
-	var fail bool
+	var fail atomic.Bool
 	o := newOrigin(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		if fail {
+		if fail.Load() {
 			panic(http.ErrAbortHandler)
 		}
 		w.Header().Set("X-Origin", "yes")
@@ -50,10 +51,10 @@ func TestGateway_AHeldRequestIsFoundByItsKeyAndDecidedByAPerson(t *testing.T) {
 	})
 	s := serve(t, t.TempDir(), gatewayTo(o.URL, byAccount,
 		"{match: POST /, key: required, on_unknown: hold}"))
-	fail = true
+	fail.Store(true)
 	wantStatus(t, s.pay("/p", "order-one", "{}"), 502, "")
 	wantStatus(t, s.pay("/p", "order-two", "{}"), 502, "")
-	fail = false
+	fail.Store(false)
 	wantStatus(t, s.pay("/p", "order-one", "{}"), 409, "held")
 	first := s.recordOf("?scope=a1&key=order-one")
 	if first.State != "held" || first.Request != "POST /p" || first.Key != "or" {

@@ -103,8 +103,8 @@ func TestGateway_AGigabyteEachWayTakesNoMemory(t *testing.T) {
 	}
 	do(http.MethodPost, "", strings.NewReader("x"), 1)() // what the first request takes
 	for name, f := range map[string]func(){
-		"up":      do(http.MethodPost, "", io.LimitReader(zeros{}, int64(gib)), int64(gib)),
-		"down":    do(http.MethodGet, "", nil, 0),
+		"up":   do(http.MethodPost, "", io.LimitReader(zeros{}, int64(gib)), int64(gib)),
+		"down": do(http.MethodGet, "", nil, 0),
 		"guarded": do(http.MethodPost, "k", io.LimitReader(zeros{}, int64(256*mib)),
 			int64(256*mib)),
 	} {
@@ -198,8 +198,7 @@ func TestGateway_R11_AnUpgradeGoesThrough(t *testing.T) {
 
 func TestGateway_ASlowSenderIsGivenUpBeforeAnythingIsClaimed(t *testing.T) {
 	t.Parallel()
-	var o *origin
-	o = newOrigin(t, numbered(&o))
+	o := newOrigin(t, numbered())
 	s := serve(t, t.TempDir(), "limits: {read_timeout: 200ms}\n"+
 		gatewayTo(o.URL, byAccount, "{match: POST /}"))
 	c, in := rawConn(t, s)
@@ -221,8 +220,7 @@ func TestGateway_ASlowSenderIsGivenUpBeforeAnythingIsClaimed(t *testing.T) {
 
 func TestGateway_Expect100IsAnsweredAlsoUnderAKey(t *testing.T) {
 	t.Parallel()
-	var o *origin
-	o = newOrigin(t, numbered(&o))
+	o := newOrigin(t, numbered())
 	s := serve(t, t.TempDir(), gatewayTo(o.URL, byAccount, "{match: POST /}"))
 	c, in := rawConn(t, s)
 	_, _ = io.WriteString(c, "POST /p HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\n"+

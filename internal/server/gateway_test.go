@@ -36,12 +36,13 @@ func newOrigin(t *testing.T, h http.HandlerFunc) *origin {
 }
 
 // numbered answers with the number of the run.
-func numbered(o **origin) http.HandlerFunc {
+func numbered() http.HandlerFunc {
+	var run atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
-		_, _ = fmt.Fprintf(w, `{"run":%d,"bytes":%d}`, (*o).ran.Load(), len(b))
+		_, _ = fmt.Fprintf(w, `{"run":%d,"bytes":%d}`, run.Add(1), len(b))
 	}
 }
 
@@ -105,8 +106,7 @@ func wantReplayOf(t *testing.T, again, first answer) {
 
 func TestGateway_ARepeatGetsTheFirstAnswerAlsoAfterARestart(t *testing.T) {
 	t.Parallel()
-	var o *origin
-	o = newOrigin(t, numbered(&o))
+	o := newOrigin(t, numbered())
 	dir := t.TempDir()
 	file := gatewayTo(o.URL, byAccount, "{match: POST /payments, key: required, on_unknown: hold}",
 		"{match: POST /}")
@@ -132,8 +132,7 @@ func TestGateway_ARepeatGetsTheFirstAnswerAlsoAfterARestart(t *testing.T) {
 
 func TestGateway_S01_EachScopeHasItsOwnKeys(t *testing.T) {
 	t.Parallel()
-	var o *origin
-	o = newOrigin(t, numbered(&o))
+	o := newOrigin(t, numbered())
 	s := serve(t, t.TempDir(), gatewayTo(o.URL, byAccount, "{match: POST /}"))
 	first := s.pay("/p", "k", "{}")
 	other, err := s.send("POST", s.url+"/p", "{}", "Idempotency-Key", "k", "X-Account", "a2")
@@ -389,8 +388,7 @@ func (hangs) Claim(ctx context.Context, _ once.Claim) (once.Grant, error) {
 
 func TestGateway_E06_AStoreThatHangsIs503UnlessTheRouteFailsOpen(t *testing.T) {
 	t.Parallel()
-	var o *origin
-	o = newOrigin(t, numbered(&o))
+	o := newOrigin(t, numbered())
 	s := serve(t, t.TempDir(), gatewayTo(o.URL, byAccount+"  lease: 300ms\n",
 		"{match: POST /closed, key: required, on_unknown: hold}",
 		"{match: POST /open, key: required, on_unknown: retry, fail_open: true}"),
@@ -418,8 +416,7 @@ func TestGateway_E06_AStoreThatHangsIs503UnlessTheRouteFailsOpen(t *testing.T) {
 
 func TestGateway_AnInboxInTheSameFileKeepsItsOwnPaths(t *testing.T) {
 	t.Parallel()
-	var o *origin
-	o = newOrigin(t, numbered(&o))
+	o := newOrigin(t, numbered())
 	s := serve(t, t.TempDir(), flowOf("go: {from: [a], to: z}")+
 		gatewayTo(o.URL, "  scope: none\n", "{match: POST /}"))
 	if a := s.pay("/in/none", "k", "{}"); a.status != 404 || o.ran.Load() != 0 {
