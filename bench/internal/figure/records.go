@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -127,6 +128,15 @@ func (b *Bench) redisFolder(ctx context.Context, n int64) (dir string, done func
 	}
 	if n != fewRecords {
 		dir, err = b.filled(ctx, "records-redis", n, fillRedis)
+		if err == nil {
+			err = b.checkRedis(ctx, dir, n)
+		}
+		if errors.Is(err, errLayout) { // the stamp of a SQLite store doesn't tell
+			b.logf("%v: it is filled anew", err)
+			if err = os.RemoveAll(dir); err == nil {
+				dir, err = b.filled(ctx, "records-redis", n, fillRedis)
+			}
+		}
 		return dir, func() error { return nil }, err
 	}
 	if dir, done, err = b.fresh(); err != nil {
@@ -136,6 +146,24 @@ func (b *Bench) redisFolder(ctx context.Context, n int64) (dir string, done func
 		return "", nil, errors.Join(err, done())
 	}
 	return dir, done, nil
+}
+
+// errLayout: a filled store is not what the present code writes.
+var errLayout = errors.New("records were written by other code")
+
+// checkRedis checks that the records of a kept folder are such as are written now.
+func (b *Bench) checkRedis(ctx context.Context, dir string, n int64) error {
+	return b.withRedis(ctx, dir, serving.FsyncSecond, func(_ *serving.Server,
+		client *redis.Client) error {
+		s, err := onceredis.New(client, onceredis.Config{})
+		if err != nil {
+			return err
+		}
+		if err := fill.Known(ctx, s, n); err != nil {
+			return fmt.Errorf("%w: %w", errLayout, err)
+		}
+		return nil
+	})
 }
 
 // withRedis runs fn with a Redis on a folder, and ends it in order.
