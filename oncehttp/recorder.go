@@ -234,14 +234,25 @@ func (r *recorder) FlushError() error {
 	case r.status == 0:
 		r.writeHeader(http.StatusOK)
 	}
-	if r.sniffed < 0 {
-		r.sniffed = len(*r.buf)
-	}
 	if isStream(r.contentType()) {
 		r.keeping = false
 	}
+	if r.ends() {
+		return nil
+	}
+	if r.sniffed < 0 {
+		r.sniffed = len(*r.buf)
+	}
 	r.goLive()
 	return http.NewResponseController(r.w).Flush()
+}
+
+// ends reports whether the client would see the end of an answer that is kept by itself: by its
+// length, or because it has no body. It would take it for done before it is stored, so that a flush
+// has to wait.
+func (r *recorder) ends() bool {
+	return r.keeping && r.state == holding &&
+		(!bodyAllowed(r.status) || r.declared >= 0 && r.declared <= int64(r.max))
 }
 
 // contentType is the one that was told with the status.

@@ -18,7 +18,7 @@ type Config struct {
 	SingleInstance bool
 	// MaxBytes bounds the memory of all records together, about. Default 64 MiB.
 	MaxBytes int64
-	// MaxOutcome bounds the data of one outcome in bytes. Default 1 MiB.
+	// MaxOutcome bounds the data of one outcome in bytes. Default 1088 KiB.
 	MaxOutcome int
 	// Now is the store's clock. Default time.Now.
 	Now func() time.Time
@@ -26,8 +26,8 @@ type Config struct {
 
 const (
 	defaultMaxBytes   = 64 << 20
-	defaultMaxOutcome = 1 << 20
-	shardCount        = 16 // so that claims of different keys rarely wait for each other
+	defaultMaxOutcome = 1088 << 10 // an answer of 1 MiB with its headers
+	shardCount        = 16         // so that claims of different keys rarely wait for each other
 )
 
 // Store keeps records in memory. All methods are safe for concurrent use.

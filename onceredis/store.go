@@ -34,7 +34,8 @@ type Config struct {
 	// Prefix of the store's keys: a record's key is the prefix, then the identity in lower-case hex
 	// in braces. It has no braces of its own. Default "once:".
 	Prefix string
-	// MaxOutcome bounds the data of one outcome in bytes; at most 256 MiB. Default 1 MiB.
+	// MaxOutcome bounds the data of one outcome in bytes; at most 256 MiB. Default
+	// 1088 KiB.
 	MaxOutcome int
 	// MayForget says that a record may be forgotten although a person was to decide about it, as a
 	// failover or a restart can do. Without it a guard with once.Hold is refused.
@@ -55,8 +56,8 @@ type Config struct {
 
 const (
 	defaultPrefix      = "once:"
-	defaultMaxOutcome  = 1 << 20
-	mostOutcome        = 256 << 20 // Redis' strings end at 512 MiB
+	defaultMaxOutcome  = 1088 << 10 // an answer of 1 MiB with its headers
+	mostOutcome        = 256 << 20  // Redis' strings end at 512 MiB
 	defaultWaitTimeout = time.Second
 	// maxSpan bounds leases and retentions, so that the digits of a record hold each time.
 	maxSpan = 100 * 365 * 24 * time.Hour
