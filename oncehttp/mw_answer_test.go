@@ -246,6 +246,21 @@ func TestTrailersAreReplayed(t *testing.T) {
 	}
 }
 
+func TestTrailersThatWereNotAnnouncedAreReplayed(t *testing.T) {
+	for name, server := range servers {
+		a := server(t, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "body")
+			w.(http.Flusher).Flush()
+			w.Header().Set(http.TrailerPrefix+"Checksum", "17")
+		})
+		first, again := a.post("K", `{}`), a.post("K", `{}`)
+		wantReplay(t, first, again)
+		if first.trailer.Get("Checksum") != "17" || again.trailer.Get("Checksum") != "17" {
+			t.Errorf("%s: trailers %v, replayed %v", name, first.trailer, again.trailer)
+		}
+	}
+}
+
 func TestWhatAHandlerDoesToItsHeaderAfterTheStatusHasNoEffect(t *testing.T) {
 	for _, flush := range []bool{false, true} {
 		a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -287,10 +287,10 @@ func TestASlowBodyIsGivenUp(t *testing.T) {
 		select {
 		case <-r.Context().Done():
 			t.Errorf("the work was ended: %v", r.Context().Err())
-		case <-time.After(120 * time.Millisecond):
+		case <-time.After(1200 * time.Millisecond):
 		}
 	}, func(c *oncehttp.Config) {
-		c.BodyTimeout, c.EndWithClient = 50*time.Millisecond, true
+		c.BodyTimeout, c.EndWithClient = time.Second, true
 	})
 	wantReplay(t, b.post("K", `{}`), b.post("K", `{}`))
 	a.wantRan(0)
