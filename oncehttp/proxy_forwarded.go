@@ -1,7 +1,6 @@
 package oncehttp
 
 import (
-	"net/http"
 	"net/http/httputil"
 	"net/netip"
 	"strings"
@@ -45,20 +44,4 @@ func (p *Proxy) trusts(peer string) bool {
 		}
 	}
 	return false
-}
-
-// hopByHop are the headers of one connection (RFC 9110, section 7.6.1).
-var hopByHop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer",
-	"Transfer-Encoding", "Upgrade"}
-
-// dropHopByHop removes the headers of one connection, and those that Connection names.
-func dropHopByHop(h http.Header) {
-	for _, list := range h["Connection"] {
-		for name := range strings.SplitSeq(list, ",") {
-			h.Del(strings.TrimSpace(name))
-		}
-	}
-	for _, name := range hopByHop {
-		delete(h, name)
-	}
 }

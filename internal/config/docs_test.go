@@ -160,3 +160,18 @@ func TestDocs_NameEveryPreset(t *testing.T) {
 		}
 	}
 }
+
+func TestDocs_TheGatewaysFileLoads(t *testing.T) {
+	b, err := os.ReadFile("../../docs/gateway.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(b), -1)
+	if len(blocks) != 1 {
+		t.Fatalf("%d blocks", len(blocks))
+	}
+	g := mustParse(t, blocks[0][1], Env{}).Gateway
+	if len(g.Routes) != 3 || !g.Routes[1].HoldUnknown || g.Routes[2].Key != "optional" {
+		t.Errorf("routes %+v", g.Routes)
+	}
+}
