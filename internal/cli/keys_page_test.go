@@ -113,3 +113,33 @@ func TestThePageAboutKeysShowsTheExampleAsItIs(t *testing.T) {
 		}
 	}
 }
+
+// What the gateway's page shows is taken by the commands and by the file's check.
+func TestTheCommandsAndTheFileOfTheGatewaysPageAreTaken(t *testing.T) {
+	t.Parallel()
+	const page = "docs/gateway.md"
+	for _, yaml := range blocks(t, page, "yaml") {
+		dir := t.TempDir()
+		file := filepath.Join(dir, write(t, dir, "once.yaml", yaml))
+		if status, _, errs := run("config", "check", file); status != 0 {
+			t.Errorf("the file is refused: %s", errs)
+		}
+	}
+	lines := strings.Split(source(t, page), "\n")
+	tried := 0
+	for _, line := range lines {
+		arguments, isCommand := strings.CutPrefix(line, "once ")
+		if !isCommand {
+			continue
+		}
+		tried++
+		// Its flags are read before it is asked for help.
+		told, err := tryBash(t, t.TempDir(), "once "+arguments+" --help")
+		if err != nil || !strings.Contains(told, "Usage:") {
+			t.Errorf("once %s: %v\n%s", arguments, err, told)
+		}
+	}
+	if tried < 6 {
+		t.Errorf("only %d commands are found", tried)
+	}
+}

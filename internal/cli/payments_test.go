@@ -36,7 +36,7 @@ func goSources(t *testing.T) string {
 func TestThePagesAboutTheMiddlewareShowTheExamplesAsTheyAre(t *testing.T) {
 	t.Parallel()
 	examples := goSources(t)
-	for _, page := range []string{"docs/middleware.md", "README.md"} {
+	for _, page := range []string{"docs/middleware.md", "docs/redis.md", "README.md"} {
 		for _, block := range blocks(t, page, "go") {
 			if !strings.Contains(examples, block) {
 				t.Errorf("no example has the block of %s\n%s", page, block)
