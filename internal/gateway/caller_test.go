@@ -323,3 +323,35 @@ func TestAFileWithoutUsableKeysIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestChangedKeysAreReadAgainAndWrongOnesLeaveTheEarlier(t *testing.T) {
+	t.Parallel()
+	old, renewed, dir := newSigner(t), newSigner(t), t.TempDir()
+	old.write(dir, old.set())
+	s := newSet(t, dir, jwtSettings, "{match: POST /}")
+	as := func(k *signer) int {
+		token := k.token(jose.RS256, k.rsa, "r", claims())
+		status, _, _ := s.post("k", "Authorization", "Bearer "+token)
+		return status
+	}
+	if a, b := as(old), as(renewed); a != 200 || b != 401 {
+		t.Fatalf("at first: %d and %d", a, b)
+	}
+	renewed.write(dir, renewed.set())
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); as(renewed) != 200; <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatal("the new keys are not read")
+		}
+	}
+	if status := as(old); status != 401 {
+		t.Errorf("a key that was taken away: %d", status)
+	}
+	renewed.write(dir, "no keys") // looked at a second later at the earliest
+	for deadline := time.Now().Add(1200 * time.Millisecond); time.Now().Before(deadline); <-tick.C {
+		if status := as(renewed); status != 200 {
+			t.Fatalf("a file without keys took the earlier ones away: %d", status)
+		}
+	}
+}
