@@ -9,9 +9,9 @@
 // What is not promised, since Redis doesn't: that an acknowledged claim survives a failover.
 // Replicas are written to later than the client is answered, and a promoted one may never have seen
 // the claim: the operation then runs a second time. Config.Wait makes that rarer and does not end
-// it. Where an operation must not run twice, keep its records in SQLite, or let its final write to a
-// database compare the fence. For the same reason Hold is refused unless Config.MayForget says that
-// a held record may be forgotten.
+// it. Where an operation must not run twice, keep its records in SQLite, or let its final write to
+// a database compare the fence. For the same reason Hold is refused unless Config.MayForget says
+// that a held record may be forgotten.
 //
 // A server that would forget by design is refused by Open: one that evicts keys when its memory is
 // full, or that keeps nothing on disk. Config says otherwise where that is meant.
