@@ -226,6 +226,7 @@ func TestR11DeadlinesReachTheConnection(t *testing.T) {
 	if g := a.post("K", `{}`); g.err == nil {
 		t.Errorf("the deadline has no effect: %q", g.body)
 	}
+	a.untilState(once.Completed)
 	b := &api{t: t, store: a.store}
 	serve(t, b, b.guard(func(http.ResponseWriter, *http.Request) {}))
 	if g := b.post("K", `{}`); g.body != "lost on the way" || !g.replayed() {
@@ -273,6 +274,7 @@ func TestR11K20eAConnectionThatIsTakenOverIsATombstone(t *testing.T) {
 		if !strings.Contains(string(all), want) || !strings.Contains(string(all), "echo hello\n") {
 			t.Errorf("%q", all)
 		}
+		a.untilState(once.Completed) // the other protocol may end before
 		again := a.post("K", `{}`)
 		wantProblem(t, again, status, oncehttp.ProblemNotKept)
 		if !again.replayed() {
