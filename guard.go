@@ -229,7 +229,8 @@ func (op Operation) claim(cfg *Config) (Claim, error) {
 // Begin claims the operation. The caller then does the work under the context of what is returned,
 // and settles it. The errors are those of [Store].Claim, after waiting for an attempt in flight as
 // long as the guard is told to, and errors of the operation itself: its scope, key or fingerprint.
-// If the store did not answer it is an [ErrUnavailable], and the work must not be done.
+// If the store did not answer it is an [ErrUnavailable], and the work must not be done; it is an
+// [ErrInFlight] too if the store had said so before, while the guard waited.
 //
 // The context bounds the claim and the wait, and carries values; the work's context ends with it.
 func (g *Guard) Begin(ctx context.Context, op Operation) (*Work, error) {
@@ -277,6 +278,8 @@ func claimEvent(err error) EventKind {
 		return EventReplay
 	}
 	switch {
+	case errors.Is(err, ErrUnavailable):
+		return EventUnavailable
 	case errors.Is(err, ErrMismatch):
 		return EventMismatch
 	case errors.Is(err, ErrInFlight):

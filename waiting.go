@@ -3,6 +3,7 @@ package once
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,10 +75,14 @@ func (g *Guard) waitAndClaim(parent context.Context, c Claim, busy *InFlightErro
 		w, err := g.claim(ctx, parent, c)
 		if !errors.As(err, &busy) {
 			g.waiting.leave(c.Identity, line)
-			if err != nil && claimEvent(err) == EventUnavailable && isOver(ctx) {
+			switch {
+			case err == nil || claimEvent(err) != EventUnavailable:
+				return w, err
+			case isOver(ctx):
 				return nil, endOfWait(ctx, busy) // what was cut off is no fault of the store
 			}
-			return w, err
+			// What the store said last is that somebody works it, whatever its fault is now.
+			return nil, fmt.Errorf("%w, and then: %w", busy, err)
 		}
 		early = g.pause(ctx, c.Identity, line, min(pause, busy.Rest+time.Millisecond), early)
 		g.waiting.leave(c.Identity, line)

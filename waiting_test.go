@@ -249,8 +249,12 @@ func TestAFaultDuringAWaitIsUnavailable(t *testing.T) {
 		answers := repeat(t, g, t.Context())
 		time.Sleep(second)
 		broken.Store(true)
-		if a := <-answers; !errors.Is(a.err, once.ErrUnavailable) || a.took >= 5*second {
+		a := <-answers
+		if !errors.Is(a.err, once.ErrUnavailable) || a.took >= 5*second {
 			t.Errorf("after %s: %v", a.took, a.err)
+		}
+		if !errors.Is(a.err, once.ErrInFlight) {
+			t.Errorf("%v: it doesn't tell that an attempt was in flight", a.err)
 		}
 		time.Sleep(time.Minute)
 		_ = w.Release()

@@ -169,8 +169,8 @@ func (w *Work) settle(kind EventKind, step func(context.Context) error) error {
 
 	g := w.g
 	start := time.Now()
+	defer w.letGo() // also if the store panics
 	err := w.persist(start, step)
-	w.letGo()
 	switch {
 	case errors.Is(err, ErrTooLarge):
 		kind = EventTombstone

@@ -1,6 +1,11 @@
 package oncehttp
 
-import "net/http"
+import (
+	"errors"
+	"net/http"
+
+	"github.com/oncekit/once"
+)
 
 // HeaderGuarded is "false" where a request was worked although the store did not answer, as
 // Config.FailOpen asks for.
@@ -8,6 +13,13 @@ const HeaderGuarded = "Idempotency-Guarded"
 
 // FailedOpen is what Config.Observe is told of such a request.
 const FailedOpen = "fail-open"
+
+// failsOpen reports whether a request is worked although its claim had no answer: not if another
+// attempt was known to be in flight before the store went away.
+func (m *guarded) failsOpen(r *http.Request, err error) bool {
+	return m.cfg.FailOpen && errors.Is(err, once.ErrUnavailable) &&
+		!errors.Is(err, once.ErrInFlight) && r.Context().Err() == nil
+}
 
 // workUnguarded runs the handler without a claim. Its answer is not kept.
 func (m *guarded) workUnguarded(w http.ResponseWriter, r *http.Request, b *body, cause error) {

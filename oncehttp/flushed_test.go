@@ -21,8 +21,8 @@ func (s fullStore) Complete(context.Context, once.Grant, once.Outcome) error {
 	return errors.New("no room")
 }
 
-// An answer whose length is told is whole to its client as soon as all of it has come. It must not be
-// before it is stored, also where its handler flushes.
+// An answer whose length is told is whole to its client as soon as all of it has come. It must not
+// be before it is stored, also where its handler flushes.
 func TestAFlushedAnswerOfKnownLengthIsHeldBackUntilItIsStored(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"length": func(w http.ResponseWriter, _ *http.Request) {

@@ -196,7 +196,7 @@ func (m *guarded) claim(
 	}
 	replay, ok := errors.AsType[*once.ReplayError](err)
 	if !ok {
-		if m.cfg.FailOpen && errors.Is(err, once.ErrUnavailable) && r.Context().Err() == nil {
+		if m.failsOpen(r, err) {
 			m.workUnguarded(w, r, b, err)
 			return
 		}

@@ -87,7 +87,7 @@ func claimProblem(err error) *Problem {
 		p.Detail = "A request with this key and another method, path or content came before. " +
 			"Send a changed request with a new key."
 		return p
-	case inFlight:
+	case inFlight && !errors.Is(err, once.ErrUnavailable):
 		p := problem(ProblemInFlight, http.StatusConflict, "The first request is still at work")
 		p.Detail = "A request with this key is being worked. Send the same request again later."
 		p.retryAfter = inFlightRetry(busy.Age, busy.Rest)
