@@ -370,9 +370,24 @@ func TestTheSweeperGoesOnWhileSomethingIsLeft(t *testing.T) {
 		defer cancel()
 		s := &sweeper{answers: []int{1000, 1000, 7}, watch: newStopwatch()}
 		once.RunSweeper(ctx, s, 100*second, nil)
-		want := []time.Duration{0, second, 2 * second, 102 * second, 202 * second}
+		const pause = 50 * time.Millisecond
+		want := []time.Duration{
+			0, pause, 2 * pause, 3 * pause, 3*pause + 100*second, 3*pause + 200*second,
+		}
 		if got := s.watch.noted(); !slices.Equal(got, want) {
 			t.Errorf("swept at %v, want %v", got, want)
+		}
+	})
+}
+
+func TestTheSweeperWithoutAnIntervalDoesNotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), second+time.Millisecond)
+		defer cancel()
+		s := &sweeper{watch: newStopwatch()}
+		once.RunSweeper(ctx, s, 0, nil)
+		if n := len(s.watch.noted()); n != 21 {
+			t.Errorf("swept %d times in a second, want one each 50ms", n)
 		}
 	})
 }

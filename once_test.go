@@ -326,3 +326,16 @@ func TestAlternativesOfAKeyAreApartAndLookTheSame(t *testing.T) {
 		t.Errorf("the first alternative is not the key itself: %v", err)
 	}
 }
+
+func TestANoteIsCutBetweenCharacters(t *testing.T) {
+	long := strings.Repeat("x", 255) + "é" // 257 bytes, the last character of two
+	given := once.Note{Scope: slices.Repeat([]string{long}, 20), Key: long, Request: "short"}
+	got := given.Cut()
+	if got.Key != long[:255] || got.Request != "short" || len(got.Scope) != once.MaxScopeParts ||
+		got.Scope[15] != long[:255] || given.Scope[15] != long {
+		t.Errorf("cut to %q", got)
+	}
+	if got := (once.Note{Key: strings.Repeat("\x80", 300)}).Cut(); len(got.Key) != 252 {
+		t.Errorf("of what is no text %d bytes are left, want 252", len(got.Key))
+	}
+}

@@ -4,7 +4,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // Owner is the token of one attempt: 16 random bytes that nobody else has, not even the same
@@ -49,7 +51,8 @@ type Claim struct {
 	Fingerprint Fingerprint
 	// Owner is the token of whoever asks; a new one for each claim.
 	Owner Owner
-	// Lease is how long the grant lasts unless it is renewed, from the store's present time.
+	// Lease is how long the grant lasts unless it is renewed, from the store's present time. It and
+	// Retention are at least a microsecond, the unit in which stores count.
 	Lease time.Duration
 	// Retention is how long the record is remembered after the later of the last arrival and the
 	// end of the work.
@@ -70,12 +73,12 @@ type Grant struct {
 	Fence int64
 	// Attempt counts the grants of the record, from 1.
 	Attempt int
-	// Takeover is true if an earlier attempt was lost: it may have had its effect.
+	// Takeover is true if an earlier attempt of this record was lost: it may have had its effect.
 	Takeover bool
 }
 
-// Note is what people are shown of a record. It is no part of the identity, and is cut to
-// [MaxNoteText] bytes a text by stores that bound it.
+// Note is what people are shown of a record: that of its first claim. It is no part of the
+// identity. Stores keep what [Note.Cut] leaves of it.
 type Note struct {
 	// Scope holds the parts of the scope; none for [NoScope]. Nobody changes the list afterwards.
 	Scope []string
@@ -87,6 +90,32 @@ type Note struct {
 
 // MaxNoteText bounds each text of a [Note], in bytes.
 const MaxNoteText = 256
+
+// Cut returns the note as stores keep it: with at most [MaxScopeParts] parts of its scope, and of
+// each text at most [MaxNoteText] bytes of whole characters. The caller's list stays as it is.
+func (n Note) Cut() Note {
+	n.Key, n.Request = cutText(n.Key), cutText(n.Request)
+	n.Scope = n.Scope[:min(len(n.Scope), MaxScopeParts)]
+	if slices.ContainsFunc(n.Scope, func(s string) bool { return len(s) > MaxNoteText }) {
+		n.Scope = slices.Clone(n.Scope)
+		for i, s := range n.Scope {
+			n.Scope[i] = cutText(s)
+		}
+	}
+	return n
+}
+
+// cutText cuts between two characters.
+func cutText(s string) string {
+	if len(s) <= MaxNoteText {
+		return s
+	}
+	end := MaxNoteText
+	for end > MaxNoteText-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}
 
 // OutcomeKind says what is known of an attempt that ended.
 type OutcomeKind byte
@@ -112,7 +141,7 @@ type Outcome struct {
 // RecordState is the state of a record, as people see it.
 type RecordState string
 
-// The states of a record. There is no other.
+// The states of a record. There is no other, but in a list the empty one of what can't be read.
 const (
 	// InFlight: somebody has it, and the lease runs.
 	InFlight RecordState = "in_flight"
@@ -137,7 +166,8 @@ type Record struct {
 	Note        Note
 	// ClaimedAt is when the latest attempt began, FinishedAt when it ended; zero while it has not.
 	ClaimedAt, FinishedAt time.Time
-	// LastAt is the last arrival.
+	// LastAt is the last arrival that was written down: stores leave out those that change no
+	// expiry, and those that come within a sixteenth of the retention after another one.
 	LastAt time.Time
 	// LeaseEnd is when the lease of the latest attempt ends or has ended.
 	LeaseEnd time.Time

@@ -10,17 +10,21 @@ import (
 // store. oncetest tries everything that is promised here.
 //
 // A record is absent, or in flight (an owner has it until its lease ends), completed, released or
-// unknown. What is past its retention is absent, whether or not it was swept already. Records in
-// flight or unknown have no expiry.
+// unknown. What is past its retention is absent, whether or not it was swept already. Records whose
+// lease runs, or that are unknown or held, have no expiry. One whose lease ended under [Retry], and
+// for which nobody has asked since, may be forgotten a retention after the end of its lease: the
+// next one who asks runs it either way, then as a first attempt and under any fingerprint.
 //
 // Errors other than those named here mean that the store could not answer. They wrap
-// [ErrUnavailable], and the step may have happened or not: each step can be repeated with the same
-// arguments.
+// [ErrUnavailable], and the step may have happened or not: each step of this interface can be
+// repeated with the same arguments. An argument that no store takes, such as a lease of 0, is an
+// error that wraps none of them.
 type Store interface {
 	// Claim takes an identity: one that is absent, released, or was lost under [Retry]. A lease
 	// that ended makes an attempt lost. Otherwise, in this order:
 	//
-	//   - [ErrMismatch]: the record has another fingerprint, in whatever state it is;
+	//   - [ErrMismatch]: the record has another fingerprint, in whatever state it is. That is no
+	//     arrival of its operation, and prolongs nothing;
 	//   - *[ReplayError]: it is completed; the error has the outcome;
 	//   - *[InFlightError]: another owner's lease runs;
 	//   - *[UnknownError]: an attempt was lost, and it is held;
@@ -59,6 +63,9 @@ type Resolver interface {
 	// Resolve decides about a record. It returns [ErrNotFound], and [ErrState] if the record is in
 	// no state of which this can be decided, or has another fence than the one that was seen;
 	// nothing was changed then. An owner who comes back later has lost its lease.
+	//
+	// Of many who decide one does. So a call that is repeated after an [ErrUnavailable], and whose
+	// first try had happened, gets an [ErrState]: the record tells what was decided.
 	Resolve(ctx context.Context, id Identity, r Resolution) error
 }
 
@@ -102,7 +109,8 @@ type Waiter interface {
 
 // Sweeper is a [Store] whose expired records have to be removed by somebody.
 type Sweeper interface {
-	// Sweep removes up to limit records that are past their retention, and returns how many.
+	// Sweep removes up to limit records that are past their retention, and returns how many. The
+	// limit is at least 1. There may be more even if they are fewer than that; 0: there are none.
 	Sweep(ctx context.Context, limit int) (int, error)
 }
 
@@ -110,7 +118,8 @@ type Sweeper interface {
 type Browser interface {
 	// Record returns the record of an identity with its outcome, or [ErrNotFound].
 	Record(ctx context.Context, id Identity) (Record, error)
-	// Records returns a page of records without the data of their outcomes.
+	// Records returns a page of records without the data of their outcomes. One that can't be read
+	// is left out, or is listed without a State where none was asked for.
 	Records(ctx context.Context, f RecordFilter) (RecordPage, error)
 }
 
@@ -121,11 +130,13 @@ const MaxRecordPage = 1000
 type RecordFilter struct {
 	// State that the record is in; empty: any.
 	State RecordState
-	// Scope whose records are meant: its parts, all of them. Empty: any.
+	// Scope whose records are meant: its parts, all of them, compared as [Note.Cut] leaves them.
+	// Empty: any.
 	Scope []string
 	// Limit of the page; default 100, at most [MaxRecordPage].
 	Limit int
-	// After is the Next of the page before; empty: the first page.
+	// After is the Next of the page before; empty: the first page. A text that is no such Next is
+	// an error that wraps no other, or an empty page.
 	After string
 }
 

@@ -43,6 +43,7 @@ func (s *Store) Records(ctx context.Context, f once.RecordFilter) (once.RecordPa
 		limit = defaultPage
 	}
 	limit = min(limit, once.MaxRecordPage)
+	f.Scope = once.Note{Scope: f.Scope}.Cut().Scope
 	var all []once.Record
 	for i := range s.shards {
 		all = s.shards[i].collect(all, f, after, s.cfg.Now())

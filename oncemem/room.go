@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/oncekit/once"
 )
 
 // recordSize is about what a record takes with its place in the map, in bytes.
@@ -19,25 +17,6 @@ func (r *record) size() int64 {
 		n += len(s)
 	}
 	return int64(n)
-}
-
-// cutNote bounds what is kept for people.
-func cutNote(n once.Note) once.Note {
-	cut := func(s string) string { return s[:min(len(s), once.MaxNoteText)] }
-	n.Key, n.Request = cut(n.Key), cut(n.Request)
-	for i, s := range n.Scope {
-		if len(s) <= once.MaxNoteText {
-			continue
-		}
-		whole := n.Scope
-		n.Scope = make([]string, len(whole)) // the caller's list is not ours
-		copy(n.Scope, whole[:i])
-		for j := i; j < len(whole); j++ {
-			n.Scope[j] = cut(whole[j])
-		}
-		break
-	}
-	return n
 }
 
 // reserve takes room for n bytes, after removing what is past its retention if there is no room

@@ -175,7 +175,7 @@ func (r *record) lostAt() time.Time {
 
 func (s *Store) insert(sh *shard, c once.Claim, now time.Time) (once.Grant, error) {
 	r := &record{
-		id: c.Identity, fingerprint: c.Fingerprint, note: cutNote(c.Note), last: now,
+		id: c.Identity, fingerprint: c.Fingerprint, note: c.Note.Cut(), last: now,
 		fence: sh.forgotten, place: -1,
 	}
 	if !s.reserve(sh, r.size(), now) {
@@ -206,6 +206,9 @@ func (r *record) grant() once.Grant {
 func (s *Store) Complete(ctx context.Context, g once.Grant, o once.Outcome) error {
 	if err := ctx.Err(); err != nil {
 		return unavailable(err)
+	}
+	if o.Kind > once.Unknown {
+		return fmt.Errorf("complete: there is no kind %d of outcomes", o.Kind)
 	}
 	if len(o.Data) > s.cfg.MaxOutcome {
 		return fmt.Errorf("complete: %d bytes, at most %d: %w", len(o.Data), s.cfg.MaxOutcome,

@@ -91,7 +91,7 @@ func (s *Store) Records(ctx context.Context, f once.RecordFilter) (once.RecordPa
 		f.Limit = defaultPage
 	}
 	f.Limit = min(f.Limit, once.MaxRecordPage)
-	f.Scope = cutScope(f.Scope)
+	f.Scope = once.Note{Scope: f.Scope}.Cut().Scope
 	var page once.RecordPage
 	err = s.bounded(ctx, func() error {
 		var err error

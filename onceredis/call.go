@@ -64,31 +64,43 @@ func (s *Store) runHere(
 func (s *Store) runDetached(
 	ctx context.Context, script *redis.Script, key string, args []any,
 ) (answer, error) {
-	select {
-	case s.detached <- struct{}{}:
-	default:
-		return answer{}, unavailable(fmt.Errorf("%d calls are without an answer", maxDetached))
-	}
 	for i, a := range args {
 		if b, ok := a.([]byte); ok {
 			args[i] = string(b) // the caller may change his while this call is on its way
 		}
 	}
-	type result struct {
-		answer answer
-		err    error
+	var out answer
+	err := s.bounded(ctx, func() (err error) {
+		out, err = s.runHere(ctx, script, key, args)
+		return err
+	})
+	if err != nil {
+		return answer{}, err // out may be written still
 	}
-	done := make(chan result, 1)
+	return out, nil
+}
+
+// bounded runs fn and returns at the context's end, also with a client that doesn't obey it: what
+// fn writes is the caller's only if there is no error.
+func (s *Store) bounded(ctx context.Context, fn func() error) error {
+	if s.detached == nil {
+		return fn()
+	}
+	select {
+	case s.detached <- struct{}{}:
+	default:
+		return unavailable(fmt.Errorf("%d calls are without an answer", maxDetached))
+	}
+	done := make(chan error, 1)
 	go func() {
 		defer func() { <-s.detached }()
-		a, err := s.runHere(ctx, script, key, args)
-		done <- result{a, err}
+		done <- fn()
 	}()
 	select {
-	case r := <-done:
-		return r.answer, r.err
+	case err := <-done:
+		return err
 	case <-ctx.Done():
-		return answer{}, unavailable(ctx.Err())
+		return unavailable(ctx.Err())
 	}
 }
 
@@ -122,7 +134,7 @@ func (s *Store) runConfirmed(
 			continue
 		case cmd.Err() != nil:
 			return nil, cmd.Err()
-		case answered(cmd):
+		case refused(cmd):
 			return cmd, nil
 		}
 		n, err := wait.Int()
@@ -134,13 +146,19 @@ func (s *Store) runConfirmed(
 	}
 }
 
-// answered tells refusals, which wrote nothing that a replica has to confirm.
-func answered(cmd *redis.Cmd) bool {
+// refused tells refusals: what they wrote, the arrival or that an attempt is held, the next one who
+// asks writes again, so that no replica has to confirm it.
+func refused(cmd *redis.Cmd) bool {
 	values, err := cmd.Slice()
 	return err != nil || len(values) == 0 || values[0] != "granted" && values[0] != "ok"
 }
 
-func unavailable(err error) error { return fmt.Errorf("%w: %w", once.ErrUnavailable, err) }
+func unavailable(err error) error {
+	if errors.Is(err, once.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", once.ErrUnavailable, err)
+}
 
 func (a answer) int(i int) int64 {
 	if i >= len(a.values) {

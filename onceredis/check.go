@@ -68,21 +68,6 @@ func (s *Store) Check(ctx context.Context) error {
 	})
 }
 
-// bounded runs fn and returns at the context's end, also with a client that doesn't obey it.
-func (s *Store) bounded(ctx context.Context, fn func() error) error {
-	if s.detached == nil {
-		return fn()
-	}
-	done := make(chan error, 1)
-	go func() { done <- fn() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return unavailable(ctx.Err())
-	}
-}
-
 // masters are the servers that hold records, in the order of their addresses.
 func (s *Store) masters(ctx context.Context) ([]*redis.Client, error) {
 	if s.cluster == nil {

@@ -105,8 +105,11 @@ func TestNewRefuses(t *testing.T) {
 		{"a ring", ring, onceredis.Config{}, "Ring"},
 		{"a wrapped client", struct{ redis.UniversalClient }{c}, onceredis.Config{}, "want a"},
 		{"a hash tag", c, onceredis.Config{Prefix: "{once}:"}, "brace"},
-		{"outcomes beyond Redis' strings", c, onceredis.Config{MaxOutcome: 1 << 30}, "outcomes of up to 1073741824"},
+		{"outcomes beyond Redis' strings", c, onceredis.Config{MaxOutcome: 1 << 30},
+			"outcomes of up to 1073741824"},
 		{"fewer than no replicas", c, onceredis.Config{Wait: -1}, "wait for replicas"},
+		{"a wait that WAIT takes for none", c, onceredis.Config{WaitTimeout: time.Microsecond},
+			"at least 1ms"},
 		{"no such persistence", c, onceredis.Config{Persistence: "rdb"}, "persistence is"},
 	} {
 		_, err := onceredis.New(x.client, x.cfg)

@@ -43,24 +43,16 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// Without a clock that tests move, keys end by the server's own expiry too. That takes what was
-// lost under retry a retention after its lease: nobody asked for it meanwhile, and nothing else
-// would ever remove it.
+// Without a clock that tests move, keys end by the server's own expiry too.
 func TestStoreByTheServersClock(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t, durable...)
 	c := client(t, server.Addr())
-	var names []string
-	for _, c := range oncetest.Cases() {
-		if c.Name != "Unknown/NeverExpires" {
-			names = append(names, c.Name)
-		}
-	}
 	var n atomic.Int64
 	oncetest.Run(t, func(t *testing.T) oncetest.Harness {
 		s := open(t, c, conforming(fmt.Sprintf("case%d:", n.Add(1))))
 		return oncetest.Harness{Store: s, MaxOutcome: maxOutcome}
-	}, names...)
+	})
 }
 
 // A client that doesn't end calls with their context is as good.

@@ -71,7 +71,15 @@ func TestFencesRiseWhenTheServersClockIsSetBack(t *testing.T) {
 	first := claim(t, s, claimOf("a"))
 	want(t, "release", s.Release(t.Context(), first), nil)
 	s.Advance(-10 * time.Minute)
-	if g := claim(t, s, claimOf("a")); g.Fence != first.Fence+1 {
+	g := claim(t, s, claimOf("a"))
+	if g.Fence != first.Fence+1 {
 		t.Errorf("fence %d after %d, want the next number", g.Fence, first.Fence)
+	}
+	complete(t, s, g, "done")
+	freed := once.Resolution{Decision: once.ReleaseDone}
+	want(t, "resolve", s.Resolve(t.Context(), g.Identity, freed), nil)
+	if r, err := s.Record(t.Context(), g.Identity); err != nil || r.Fence != g.Fence+1 {
+		t.Errorf("after a decision: fence %d after %d, %v, want the next number", r.Fence, g.Fence,
+			err)
 	}
 }

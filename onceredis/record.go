@@ -93,25 +93,15 @@ func (h *header) record(id once.Identity, now int64) (once.Record, bool) {
 	return r, true
 }
 
-// encodeNote writes a note: each text with its length before it, cut to [once.MaxNoteText].
+// encodeNote writes a note, cut, each text with its length before it.
 func encodeNote(n once.Note) []byte {
+	n = n.Cut()
 	b := make([]byte, 0, 128)
-	for _, text := range append([]string{n.Key, n.Request}, cutScope(n.Scope)...) {
-		text = text[:min(len(text), once.MaxNoteText)]
+	for _, text := range append([]string{n.Key, n.Request}, n.Scope...) {
 		b = binary.AppendUvarint(b, uint64(len(text)))
 		b = append(b, text...)
 	}
 	return b
-}
-
-// cutScope is a scope as notes keep it.
-func cutScope(parts []string) []string {
-	parts = parts[:min(len(parts), once.MaxScopeParts)]
-	out := make([]string, len(parts))
-	for i, p := range parts {
-		out[i] = p[:min(len(p), once.MaxNoteText)]
-	}
-	return out
 }
 
 // decodeNote reads a note. It returns [once.ErrCorrupt].

@@ -21,7 +21,7 @@ import "github.com/redis/go-redis/v9"
 //	    57      2  length of the note
 //	    59      4  length of the outcome's data
 //	    63     33  fingerprint
-//	    96     16  owner
+//	    96     16  owner: of the latest attempt, or the token of a later decision
 //	   112         the note, then the data
 //
 // Numbers are unsigned and big-endian, times in µs since 1970 and spans in µs: all stay below 2^53,
@@ -244,7 +244,8 @@ if r.policy == 'r' then redis.call('PEXPIRE', key, millis(ARGV[4] + kept(r))) en
 return {'ok'}
 `)
 
-// resolveScript carries a person's decision out. A late owner then has lost its lease.
+// resolveScript carries a person's decision out. The record then belongs to the decision: a late
+// owner has lost its lease, and the same call that is sent again is told that it was done.
 //
 // KEYS[1] record
 //
@@ -253,18 +254,24 @@ return {'ok'}
 // ARGV[3] fence that was seen; 0: any
 // ARGV[4] k or t: kept or tombstone
 // ARGV[5] data
+// ARGV[6] token of this call: the record's next owner
+// ARGV[7] 1 if replicas confirm
 //
 // Output: {"ok"} | {"not found"} | {"state"} | {"corrupt"}
 var resolveScript = redis.NewScript(prelude + `
 local r, stop = fetch()
 if stop then return stop end
 if not r or r.gone then return {'not found'} end
+if r.owner == ARGV[6] then
+  again(ARGV[7])
+  return {'ok'}
+end
 local lost = r.state == 'u' or r.state == 'f' and r.lease <= now
 local allowed = lost
 if ARGV[2] == 'release done' then allowed = r.state == 'c' end
 local seen = tonumber(ARGV[3])
 if not allowed or seen ~= 0 and seen ~= r.fence then return {'state'} end
-r.fence, r.finished = math.max(r.fence + 1, now), now
+r.fence, r.finished, r.owner = math.max(r.fence + 1, now), now, ARGV[6]
 if ARGV[2] == 'answer with' then
   r.state, r.kind = 'c', ARGV[4]
   save(r, note(r), ARGV[5])

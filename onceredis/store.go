@@ -49,8 +49,8 @@ type Config struct {
 	// with the step: it takes no further round trip, but lasts until they have it). Answers to
 	// repeats wait too where a replica is missing. Default 0.
 	Wait int
-	// WaitTimeout bounds that wait; then the step counts as not answered. Keep it below the
-	// client's ReadTimeout. Default 1s.
+	// WaitTimeout bounds that wait; then the step counts as not answered. At least a millisecond;
+	// keep it below the client's ReadTimeout. Default 1s.
 	WaitTimeout time.Duration
 }
 
@@ -135,6 +135,8 @@ func (c *Config) setDefaults() error {
 		return fmt.Errorf("outcomes of up to %d bytes, want at most %d", c.MaxOutcome, mostOutcome)
 	case c.Wait < 0 || c.WaitTimeout < 0:
 		return errors.New("a wait for replicas can't be below 0")
+	case c.WaitTimeout < time.Millisecond: // WAIT counts in those, and 0 is for ever
+		return fmt.Errorf("a wait for replicas of up to %s, want at least 1ms", c.WaitTimeout)
 	}
 	switch c.Persistence {
 	case PersistAOF, PersistAlways, PersistNone:
@@ -261,7 +263,9 @@ func (s *Store) Resolve(ctx context.Context, id once.Identity, r once.Resolution
 	default:
 		return fmt.Errorf("resolve: %w: no decision %d is known", once.ErrState, r.Decision)
 	}
-	out, err := s.run(ctx, resolveScript, id, decision, r.Fence, kind, data)
+	token := once.NewOwner() // the client may send the call again by itself: it is one decision
+	out, err := s.run(ctx, resolveScript, id,
+		decision, r.Fence, kind, data, string(token[:]), s.confirmed())
 	if err != nil {
 		return fmt.Errorf("resolve: %w", err)
 	}

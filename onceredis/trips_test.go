@@ -159,5 +159,13 @@ func TestAnAnswerThatWasLostIsFoundByAskingAgain(t *testing.T) {
 		if got := replay(t, s, claimOf("a")); string(got.Data) != "done" {
 			t.Errorf("replayed %q, want done", got.Data)
 		}
+		freed := once.Resolution{Decision: once.ReleaseDone}
+		lossy("resolve", func() error {
+			return s.Resolve(deadline(t, 10*time.Second), g.Identity, freed)
+		})
+		want(t, "another one's decision", s.Resolve(t.Context(), g.Identity, freed), once.ErrState)
+		if next := claim(t, s, claimOf("a")); next.Attempt != 3 || next.Fence <= g.Fence {
+			t.Errorf("the grant is %+v after %+v, want the third attempt", next, g)
+		}
 	}
 }

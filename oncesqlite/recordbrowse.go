@@ -59,6 +59,7 @@ func (r *Records) Records(ctx context.Context, f once.RecordFilter) (once.Record
 		f.Limit = defaultRecordPage
 	}
 	f.Limit = min(f.Limit, once.MaxRecordPage)
+	f.Scope = decodeNote(encodeNote(once.Note{Scope: f.Scope})).Scope // as it is kept
 	if f.State == once.Completed && r.Counts()[once.Completed] == 0 {
 		return once.RecordPage{}, nil // rather than looking at all the others
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
-	"unicode/utf8"
 
 	"github.com/oncekit/once"
 )
@@ -167,29 +166,15 @@ type storedNote struct {
 	Request string   `json:"r,omitempty"`
 }
 
-// encodeNote writes what people are shown, cut to once.MaxNoteText bytes a text.
+// encodeNote writes what people are shown, cut. What is no UTF-8 becomes U+FFFD, as in all JSON.
 func encodeNote(n once.Note) string {
 	if len(n.Scope) == 0 && n.Key == "" && n.Request == "" {
 		return ""
 	}
-	out := storedNote{Key: cutText(n.Key), Request: cutText(n.Request)}
-	for _, part := range n.Scope[:min(len(n.Scope), once.MaxScopeParts)] {
-		out.Scope = append(out.Scope, cutText(part))
-	}
-	text, _ := json.Marshal(out) // texts can always be written
+	n = n.Cut()
+	// Texts can always be written.
+	text, _ := json.Marshal(storedNote{Scope: n.Scope, Key: n.Key, Request: n.Request})
 	return string(text)
-}
-
-// cutText cuts between two characters.
-func cutText(s string) string {
-	if len(s) <= once.MaxNoteText {
-		return s
-	}
-	end := once.MaxNoteText
-	for end > once.MaxNoteText-utf8.UTFMax && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end]
 }
 
 // decodeNote reads a note; one that can't be read is shown as none, since nothing follows from it.

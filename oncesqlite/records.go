@@ -95,19 +95,15 @@ func (r *Records) Claim(ctx context.Context, c once.Claim) (once.Grant, error) {
 			return a.grant, a.err
 		}
 		replay, err := r.readLong(ctx, &c, a.grant.Fence)
-		if replay != nil || err != nil {
-			return once.Grant{}, cmpErr(err, replay)
+		if err != nil {
+			return once.Grant{}, fmt.Errorf("claim: %w", err)
+		}
+		if replay != nil {
+			return once.Grant{}, replay
 		}
 	}
 	return once.Grant{}, fmt.Errorf("claim: the record changes all the time: %w",
 		once.ErrUnavailable)
-}
-
-func cmpErr(err error, replay *once.ReplayError) error {
-	if err != nil {
-		return fmt.Errorf("claim: %w", err)
-	}
-	return replay
 }
 
 // maxReads bounds how often a claim is made anew because a record changed while its long outcome
@@ -121,9 +117,10 @@ func checkClaim(c *once.Claim) error {
 	case c.Fingerprint.IsZero():
 		return errors.New("claim: no fingerprint")
 	case c.Lease < time.Microsecond || c.Retention < time.Microsecond:
-		return fmt.Errorf("claim: lease %v, retention %v: want both", c.Lease, c.Retention)
+		return fmt.Errorf("claim: lease %v, retention %v: want at least 1µs of both", c.Lease,
+			c.Retention)
 	case c.OnUnknown > once.Hold:
-		return fmt.Errorf("claim: %v", c.OnUnknown)
+		return fmt.Errorf("claim: there is no choice %v", c.OnUnknown)
 	}
 	return nil
 }
@@ -215,7 +212,7 @@ func (r *Records) end(ctx context.Context, step string, g once.Grant, end ending
 // Renew implements [once.Renewer].
 func (r *Records) Renew(ctx context.Context, g once.Grant, lease time.Duration) error {
 	if lease < time.Microsecond {
-		return fmt.Errorf("renew: lease %v", lease)
+		return fmt.Errorf("renew: lease %v, want at least 1µs", lease)
 	}
 	answer := new(error)
 	err := r.do(ctx, 1, func(t *txn) (err error) {

@@ -3,6 +3,7 @@ package oncetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/oncekit/once"
 )
@@ -151,7 +152,8 @@ func browseStates(k *kit) {
 func browseScopes(k *kit) {
 	scopes := map[string][]string{
 		"none": nil, "a": {"a"}, "b": {"b"}, "a b": {"a", "b"}, "ab": {"ab"}, "b a": {"b", "a"},
-		"A": {"A"}, "a,b": {"a,b"}, "quoted": {`a","b`},
+		"A": {"A"}, "a,b": {"a,b"}, "quoted": {`a","b`}, "no text": {"\xff\x80"},
+		"long": {"a", strings.Repeat("0123456789", 100)},
 	}
 	for name, scope := range scopes {
 		c := claim(name)

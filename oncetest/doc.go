@@ -12,6 +12,8 @@
 //
 // What the suite leaves open, because the contract does: whether a lease that has ended, with
 // nobody else there, can be renewed by its owner, or claimed by it again with the same token;
+// whether what was lost under retry because its lease ended is remembered for longer than a
+// retention after that;
 // whether Takeover is told after an attempt was given back that was itself a takeover, or after a
 // person decided; the order of the records in a page.
 package oncetest

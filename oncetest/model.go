@@ -60,6 +60,12 @@ func (r *modelRecord) mortal() bool {
 	return r.state == modelCompleted || r.state == modelReleased
 }
 
+// forgettable reports whether a store may forget the record by a time, because its lease will have
+// ended under retry for so long. The walk then says before that it is lost: so it stays.
+func (r *modelRecord) forgettable(by time.Duration) bool {
+	return r.state == modelInFlight && !r.hold && by >= r.leaseEnd+r.retention
+}
+
 // get returns the record of an identity; nil if it is absent or past its retention.
 func (m *model) get(id int) *modelRecord {
 	r := m.records[id]

@@ -340,6 +340,18 @@ var mutants = []struct {
 		}
 		return m
 	}},
+	{"a filter that long scopes never meet", []string{"Browse/ByScope"},
+		func(m *mutant) once.Store {
+			m.records = func(ctx context.Context, f once.RecordFilter) (once.RecordPage, error) {
+				for _, part := range f.Scope {
+					if len(part) > once.MaxNoteText {
+						return once.RecordPage{}, nil
+					}
+				}
+				return m.Store.Records(ctx, f)
+			}
+			return m
+		}},
 	{"a note that is cut short", []string{"Note/IsCut"}, func(m *mutant) once.Store {
 		m.claim = func(ctx context.Context, c once.Claim) (once.Grant, error) {
 			c.Note.Request = c.Note.Request[:min(10, len(c.Note.Request))]

@@ -88,8 +88,7 @@ func (w *walk) one() string {
 	case n < 84:
 		return w.sweep()
 	case n < 92:
-		w.advance()
-		return ""
+		return w.advance()
 	}
 	return w.show(id)
 }
@@ -260,17 +259,30 @@ func (w *walk) sweep() string {
 }
 
 // advance moves the clock on, by a little or by a lot, to where it is clear what has ended.
-func (w *walk) advance() {
+func (w *walk) advance() string {
 	if w.h.Advance == nil {
-		return
+		return ""
 	}
 	steps := []time.Duration{3 * time.Minute, 20 * time.Minute, 3 * time.Hour, 30 * time.Hour}
 	d := steps[w.r.IntN(len(steps))]
 	before := w.m.now
 	for w.m.now += d; w.m.unclear(); w.m.now += 7 * time.Minute {
 	}
+	for id, r := range w.m.records {
+		if !r.forgettable(w.m.now) {
+			continue
+		}
+		g := once.Grant{Identity: w.identity(id), Owner: r.owner, Fence: r.fence}
+		unknown := once.Outcome{Kind: once.Unknown}
+		want := w.m.complete(id, g, unknown)
+		err := w.s.Complete(w.ctx, g, unknown)
+		if problem := w.compare(fmt.Sprintf("lose %d", id), want, err); problem != "" {
+			return problem
+		}
+	}
 	w.h.Advance(w.m.now - before)
 	w.note("%s later", w.m.now-before)
+	return ""
 }
 
 func (w *walk) show(id int) string {

@@ -129,7 +129,7 @@ func latestClaims(k *kit) {
 
 func lateCompletionKept(k *kit) {
 	g := k.take(k.brief("a"))
-	k.pass(5 * k.retention)
+	k.pass(k.retention / 2) // its lease has ended long ago
 	k.complete(g, kept("late"))
 	k.nearly()
 	k.wantReplay(k.brief("a"), kept("late"))

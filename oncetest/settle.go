@@ -26,6 +26,8 @@ func settleCases() []Case {
 			"find out", run: unknownIsCompleted},
 		{Name: "Settle/UnknownIsReleased", Promise: "who said that nobody can know may find out " +
 			"that nothing happened", run: unknownIsReleased},
+		{Name: "Settle/NoSuchKind", Promise: "an outcome of a kind that there isn't ends nothing",
+			run: noSuchKind},
 	}
 }
 
@@ -113,4 +115,14 @@ func unknownIsReleased(k *kit) {
 	if next := k.take(claim("a")); next.Attempt != 2 {
 		k.Errorf("granted %+v", next)
 	}
+}
+
+func noSuchKind(k *kit) {
+	g := k.take(claim("a"))
+	k.unchanged("an outcome of no kind", g.Identity, func() {
+		if err := k.s.Complete(k.ctx, g, once.Outcome{Kind: once.Unknown + 1}); err == nil {
+			k.Error("an outcome of no kind was taken")
+		}
+	})
+	k.wantInFlight(claim("a"))
 }

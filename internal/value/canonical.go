@@ -107,12 +107,14 @@ func (s *sorter) number(dst []byte) []byte {
 	if isPlain(n) {
 		return s.copy(dst, len(n))
 	}
-	text, ok := once.CanonicalNumber(string(n))
-	if !ok || len(n) > maxNumberBytes {
-		s.fault = "a number is out of range"
-	}
 	s.pos = end
-	return append(dst, text...)
+	if len(n) <= maxNumberBytes {
+		if text, ok := once.CanonicalNumber(string(n)); ok {
+			return append(dst, text...)
+		}
+	}
+	s.fault = "a number is out of range"
+	return dst
 }
 
 // isPlain reports whether a number is written with digits alone, and not too many of them.
