@@ -40,8 +40,8 @@ type Store interface {
 	//
 	// It returns [ErrLeaseLost] if the record has another owner or fence by now, is past its
 	// retention, or was released, and [ErrTooLarge] for data that the store has no room for: a
-	// tombstone without data always has. In both cases nothing was changed. The data is the caller's
-	// again once it returns nil.
+	// tombstone without data always has. In both cases nothing was changed. The data is the
+	// caller's again once it returns nil.
 	Complete(ctx context.Context, g Grant, o Outcome) error
 
 	// Release gives the identity back: the work is known to have had no effect. The fingerprint

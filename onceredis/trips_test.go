@@ -114,9 +114,10 @@ func TestAnAnswerThatWasLostIsFoundByAskingAgain(t *testing.T) {
 		proxy := testserver.NewProxy(t, server.Addr())
 		c := redis.NewClient(&redis.Options{
 			Addr: proxy.Addr(), ContextTimeoutEnabled: true, PoolSize: 1, MaxRetries: 3,
+			ReadTimeout: 20 * time.Second, // above the wait for replicas
 		})
 		t.Cleanup(func() { _ = c.Close() })
-		s := open(t, c, onceredis.Config{Wait: wait})
+		s := open(t, c, onceredis.Config{Wait: wait, WaitTimeout: 8 * time.Second})
 		// lossy makes a step whose command lands, whose answer is lost, and which is sent again.
 		lossy := func(step string, fn func() error) {
 			t.Helper()
