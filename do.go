@@ -14,8 +14,8 @@ type Result[T any] struct {
 	// Replayed is true if the function did not run in this call.
 	Replayed bool
 	// NotStored is why the value could not be stored, although the function ran and the value is
-	// true; nil if it was. [ErrTooLarge]: it will not be run again, and a repeat gets
-	// [ErrNotKept]. Otherwise the record is unknown.
+	// true; nil if it was. [ErrTooLarge], or an error of encoding/json alone: it will not be run
+	// again, and a repeat gets [ErrNotKept]. Otherwise the record is unknown.
 	NotStored error
 }
 

@@ -55,10 +55,14 @@ func TestEachStepLeavesTheExpiryOfItsState(t *testing.T) {
 
 	claim(t, s, claimOf("held later"))
 	s.Advance(2 * time.Minute)
-	_, err := s.Claim(t.Context(), holding("held later"))
+	id := claimOf("held later").Identity
+	r, err := s.Record(t.Context(), id)
+	if err != nil || r.State != once.Lost || r.ExpiresAt.Sub(r.LeaseEnd) != kept {
+		t.Errorf("lost: %+v, %v, want it to expire %v after its lease", r, err, kept)
+	}
+	_, err = s.Claim(t.Context(), holding("held later"))
 	want(t, "claim of what was lost", err, once.ErrUnknown)
 	lives("held by who came later", "held later", 0)
-	id := claimOf("held later").Identity
 	again := once.Resolution{Decision: once.RunAgain}
 	want(t, "run again", s.Resolve(t.Context(), id, again), nil)
 	lives("resolved", "held later", kept)

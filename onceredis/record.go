@@ -55,9 +55,14 @@ func parseHeader(v string) (header, error) {
 // ended tells a record that has an expiry of its own.
 func (h *header) ended() bool { return h.state == 'c' || h.state == 'r' }
 
-// expires is when it is absent, in µs.
+// expires is when it is absent, in µs: for one that has not ended, if its lease ends under retry
+// and nobody asks for it.
 func (h *header) expires() int64 {
-	return max(h.finished, h.last) + h.retention + (h.retention+15)/16
+	since := h.lease
+	if h.ended() {
+		since = max(h.finished, h.last)
+	}
+	return since + h.retention + (h.retention+15)/16
 }
 
 // record is what people are shown of a record, at the server's time in µs. It is false for one that
@@ -89,6 +94,9 @@ func (h *header) record(id once.Identity, now int64) (once.Record, bool) {
 		r.State = once.Held
 	default:
 		r.State = once.Lost
+		if h.state == 'f' {
+			r.ExpiresAt = time.UnixMicro(h.expires())
+		}
 	}
 	return r, true
 }
