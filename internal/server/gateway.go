@@ -79,11 +79,10 @@ func redisClient(url string) (redis.UniversalClient, error) {
 	return redis.NewClient(o), nil
 }
 
-// hideURL keeps what is wrong with a URL, which may hold a password, out of the logs but for its
-// kind.
+// hideURL keeps a URL, which may hold a password, out of the error that says what is wrong with it.
 func hideURL(err error) error {
 	text := err.Error()
-	if i := strings.LastIndex(text, "://"); i >= 0 {
+	if strings.Contains(text, "://") {
 		text = "it can't be read"
 	}
 	return fmt.Errorf("the URL of the Redis: %s", text)
@@ -122,7 +121,8 @@ func (s *Server) sendersHandler(receiver http.Handler) http.Handler {
 	inbox := len(s.cfg.Sources) > 0
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		pw := &pacedWriter{ResponseWriter: w, c: http.NewResponseController(w), limit: limit}
-		pw.extend()
+		pw.rest()        // that of the request before, on this connection
+		defer pw.begin() // of what the server still sends: the end of a body
 		if inbox && (strings.HasPrefix(r.URL.Path, "/in/") || paths[r.URL.Path]) {
 			receiver.ServeHTTP(pw, r)
 			return
@@ -132,32 +132,42 @@ func (s *Server) sendersHandler(receiver http.Handler) http.Handler {
 }
 
 // pacedWriter gives each piece of an answer a deadline: a client that reads nothing must not keep
-// its connection for ever, and one that reads slowly may take its time.
+// its connection for ever, and one that reads slowly may take its time. None runs between two
+// pieces: HTTP/2 resets a stream at its deadline although nothing waits to be written, such as
+// while the service works, or an event stream is silent.
 type pacedWriter struct {
 	http.ResponseWriter
 	c     *http.ResponseController
 	limit time.Duration
-	set   time.Time
 }
 
-// extend puts the deadline off.
-func (w *pacedWriter) extend() {
-	if now := time.Now(); now.Sub(w.set) > w.limit/8 { // not for each piece
-		w.set = now
-		_ = w.c.SetWriteDeadline(now.Add(w.limit)) // where none can be set, none runs
-	}
+// begin sets the deadline of a piece.
+func (w *pacedWriter) begin() {
+	_ = w.c.SetWriteDeadline(time.Now().Add(w.limit)) // where none can be set, none runs
 }
+
+// rest takes the deadline away.
+func (w *pacedWriter) rest() { _ = w.c.SetWriteDeadline(time.Time{}) }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *pacedWriter) WriteHeader(status int) {
-	w.extend()
+	w.begin()
+	defer w.rest()
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
 func (w *pacedWriter) Write(p []byte) (int, error) {
-	w.extend()
+	w.begin()
+	defer w.rest()
 	return w.ResponseWriter.Write(p)
+}
+
+// FlushError serves http.ResponseController.
+func (w *pacedWriter) FlushError() error {
+	w.begin()
+	defer w.rest()
+	return w.c.Flush()
 }
 
 // Unwrap serves http.ResponseController.
