@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -72,7 +73,8 @@ const (
 
 // Proxy hands requests on to a service and its answers back. It streams both ways, and hands on
 // interim answers, trailers and upgrades (WebSocket). It is an http.Handler, safe for concurrent
-// use, and follows no redirect and makes none.
+// use, and follows no redirect and makes none. An upgrade to HTTP/2 or TLS is not handed on: what
+// is sent over it would reach the service past this proxy.
 //
 // Each request is sent once. Go's transport would send a request that bears an idempotency key
 // again by itself, which is an attempt that nobody counts.
@@ -104,9 +106,9 @@ func NewProxy(cfg ProxyConfig) (*Proxy, error) {
 		return nil, fmt.Errorf("new proxy: Host is %q, want %q or %q", cfg.Host, HostKeep,
 			HostUpstream)
 	}
-	setTime(&cfg.DialTimeout, defaultDialTimeout)
-	setTime(&cfg.AnswerTimeout, defaultAnswerTimeout)
-	setTime(&cfg.IdleTimeout, defaultIdleTimeout)
+	setDefault(&cfg.DialTimeout, defaultDialTimeout)
+	setDefault(&cfg.AnswerTimeout, defaultAnswerTimeout)
+	setDefault(&cfg.IdleTimeout, defaultIdleTimeout)
 	setDefault(&cfg.MaxIdle, defaultMaxIdle)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -134,12 +136,6 @@ func NewProxy(cfg ProxyConfig) (*Proxy, error) {
 	return p, nil
 }
 
-func setTime(d *time.Duration, value time.Duration) {
-	if *d <= 0 {
-		*d = value
-	}
-}
-
 // Close drops the connections that are kept unused. It is safe twice.
 func (p *Proxy) Close() error {
 	p.base.CloseIdleConnections()
@@ -148,7 +144,8 @@ func (p *Proxy) Close() error {
 
 // ServeHTTP hands a request on.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodConnect || r.URL.Path == "" || r.URL.Path[0] != '/' {
+	if r.Method == http.MethodConnect || r.URL.Opaque != "" ||
+		!strings.HasPrefix(r.URL.Path, "/") {
 		p.refuse(w, ProblemNotProxied, http.StatusBadRequest, "The request can't be handed on",
 			"Only requests for a path are handed on.")
 		return
@@ -179,6 +176,8 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	if _, guarded := Grant(in.Context()); guarded {
 		delete(out.Header, "Expect") // its body is here, and its client was told to go on
 	}
+	dropTunnels(out.Header)
+	dropLookalikes(out.Header)
 	p.forwarded(pr)
 	// What a client sends after its body goes into this map while it is read.
 	out.Trailer = in.Trailer

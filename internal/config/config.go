@@ -84,7 +84,7 @@ type Limits struct {
 	Connections int           // open at the same time
 	Headers     int           // bytes of a request's headers
 	ReadTimeout time.Duration // of a request, its body included
-	IdleTimeout time.Duration // of a connection between requests
+	IdleTimeout time.Duration // of a connection between requests, and for a piece of an answer
 	Rejected    int           // refused messages kept per source
 }
 

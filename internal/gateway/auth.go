@@ -68,8 +68,10 @@ func (a *auth) ask(w http.ResponseWriter, r *http.Request) (http.Header, bool) {
 func (a *auth) fill(h http.Header, r *http.Request) {
 	dropped := connectionNames(r.Header)
 	for name, values := range r.Header {
-		if !slices.Contains(notAsked, name) && !dropped[name] &&
-			!strings.HasPrefix(name, "X-Forwarded-") && name != "Forwarded" && name != "X-Real-Ip" {
+		// A service behind CGI, WSGI or Rack can't tell X_Forwarded_Uri from ours.
+		read := http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+		if !slices.Contains(notAsked, read) && !dropped[name] &&
+			!strings.HasPrefix(read, "X-Forwarded-") && read != "Forwarded" && read != "X-Real-Ip" {
 			h[name] = values
 		}
 	}

@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,8 +55,8 @@ const (
 	Unmatched = "unmatched"
 	// Ignored: its route says key: ignored.
 	Ignored = "ignored"
-	// Ambiguous: its path can be read in more than one way.
-	Ambiguous = "path-ambiguous"
+	// PathAmbiguous: its path can be read in more than one way.
+	PathAmbiguous = "path-ambiguous"
 )
 
 // The headers by which the service knows the attempt.
@@ -185,13 +187,19 @@ type seenKey struct{}
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	escaped := r.URL.EscapedPath()
+	if r.URL.Opaque != "" || escaped == "*" {
+		// What names no path has no normal form either. The proxy refuses it.
+		g.forward(w, r)
+		g.cfg.Observer.Request("", oncehttp.ProblemNotProxied, time.Since(start))
+		return
+	}
 	n, path, err := g.table.Find(r.Method, escaped)
 	if err != nil {
-		oncehttp.WriteProblem(w, Ambiguous, http.StatusBadRequest,
+		oncehttp.WriteProblem(w, PathAmbiguous, http.StatusBadRequest,
 			"The path can be read in more than one way", "Send it without encoded slashes, "+
 				"backslashes and parameters of segments, and the method in capitals.",
 			g.cfg.Gateway.Docs)
-		g.cfg.Observer.Request("", Ambiguous, time.Since(start))
+		g.cfg.Observer.Request("", PathAmbiguous, time.Since(start))
 		return
 	}
 	if path != escaped {
@@ -241,8 +249,28 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	if guarded {
 		r.Header[headerFence] = []string{strconv.FormatInt(grant.Fence, 10)}
 		r.Header[headerAttempt] = []string{strconv.Itoa(grant.Attempt)}
+		keepFromConnection(r.Header, headerFence, headerAttempt)
 	}
 	g.proxy.ServeHTTP(w, r)
+}
+
+// keepFromConnection takes names out of Connection: a proxy removes the headers that it lists (RFC
+// 9110, section 7.6.1), and a client must not remove ours.
+func keepFromConnection(h http.Header, names ...string) {
+	lines := h["Connection"]
+	if len(lines) == 0 {
+		return
+	}
+	var kept []string
+	for _, line := range lines {
+		for name := range strings.SplitSeq(line, ",") {
+			name = strings.TrimSpace(name)
+			if !slices.Contains(names, http.CanonicalHeaderKey(name)) {
+				kept = append(kept, name)
+			}
+		}
+	}
+	h["Connection"] = kept
 }
 
 // End ends the guarded requests that still run, and waits up to grace until they are settled: each
