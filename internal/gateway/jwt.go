@@ -25,8 +25,8 @@ type tokens struct {
 	mu     sync.Mutex
 	keys   []jose.JSONWebKey
 	looked time.Time // when the file was looked at last
-	size   int64
-	at     time.Time
+	size   int64     // of the file, and
+	at     time.Time // its time, when it was read last
 }
 
 const (
@@ -62,13 +62,17 @@ func (t *tokens) read() error {
 		return fmt.Errorf("read jwt.jwks: %w", err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	b, err := io.ReadAll(io.LimitReader(f, maxKeysBytes+1))
-	if err != nil || len(b) > maxKeysBytes {
-		return fmt.Errorf("read jwt.jwks: %s: more than %d bytes, or: %w", name, maxKeysBytes, err)
-	}
+	// Before it is read: what is written meanwhile is a change, then.
 	info, err := f.Stat()
 	if err != nil {
 		return fmt.Errorf("read jwt.jwks: %w", err)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxKeysBytes+1))
+	if err != nil {
+		return fmt.Errorf("read jwt.jwks: %w", err)
+	}
+	if len(b) > maxKeysBytes {
+		return fmt.Errorf("read jwt.jwks: %s has more than %d bytes", name, maxKeysBytes)
 	}
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(b, &set); err != nil {
