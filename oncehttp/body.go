@@ -114,23 +114,19 @@ func (m *guarded) spool(b *body, begin []byte) error {
 	b.size = int64(len(begin))
 	step := make([]byte, copyStep)
 	for {
-		if b.size > m.cfg.MaxBody {
-			return errBodyTooLarge
-		}
 		n, err := b.src.Read(step)
 		if _, e := f.Write(step[:n]); e != nil {
 			return fmt.Errorf("%w: %w", errSpool, e)
 		}
-		b.size += int64(n)
+		if b.size += int64(n); b.size > m.cfg.MaxBody {
+			return errBodyTooLarge // at once: its end may never come
+		}
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return fmt.Errorf("read body: %w", err)
 		}
-	}
-	if b.size > m.cfg.MaxBody {
-		return errBodyTooLarge
 	}
 	putBuffer(b.buf)
 	b.buf = nil

@@ -262,7 +262,7 @@ func (c *Content) checkedRules() (map[string]ContentRule, error) {
 	return rules, nil
 }
 
-func setDefault[N int | int64](n *N, value N) {
+func setDefault[N ~int | ~int64](n *N, value N) {
 	if *n <= 0 {
 		*n = value
 	}

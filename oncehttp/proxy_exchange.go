@@ -146,15 +146,12 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// copySize is the size of the pieces in which bodies are copied.
-const copySize = 32 << 10
-
 // copyBuffers are kept between copies.
 type copyBuffers struct{ pool sync.Pool }
 
 func newBuffers() *copyBuffers {
 	return &copyBuffers{sync.Pool{New: func() any {
-		b := make([]byte, copySize)
+		b := make([]byte, copyStep)
 		return &b
 	}}}
 }

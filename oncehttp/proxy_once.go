@@ -19,7 +19,7 @@ func sendOnce(r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody || slices.Contains(neverGuarded, r.Method) {
 		return
 	}
-	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+	for _, name := range []string{HeaderKey, HeaderXKey} {
 		if values, ok := r.Header[name]; ok {
 			delete(r.Header, name)
 			r.Header[strings.ToLower(name)] = values

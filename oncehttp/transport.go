@@ -97,18 +97,12 @@ func NewTransport(cfg TransportConfig) (*Transport, error) {
 		cfg.NewKey = newUUID
 	}
 	setDefault(&cfg.MaxTries, defaultMaxTries)
-	setDefaultTime(&cfg.MaxTime, defaultMaxTime)
-	setDefaultTime(&cfg.TryTime, defaultTryTime)
-	setDefaultTime(&cfg.FirstPause, defaultFirstPause)
-	setDefaultTime(&cfg.MaxPause, defaultMaxPause)
+	setDefault(&cfg.MaxTime, defaultMaxTime)
+	setDefault(&cfg.TryTime, defaultTryTime)
+	setDefault(&cfg.FirstPause, defaultFirstPause)
+	setDefault(&cfg.MaxPause, defaultMaxPause)
 	setDefault(&cfg.MaxBuffer, defaultMaxBuffer)
 	return &Transport{cfg: cfg}, nil
-}
-
-func setDefaultTime(d *time.Duration, value time.Duration) {
-	if *d == 0 {
-		*d = value
-	}
 }
 
 // RoundTrip sends a request and returns its answer, as http.RoundTripper says. The key of

@@ -90,7 +90,7 @@ func (f *proxyFlags) load(c *cobra.Command) (*config.Config, error) {
 	return cfg, err
 }
 
-// file is what the flags would be as a file.
+// text is what the flags would be as a file.
 func (f *proxyFlags) text() string {
 	// A text in single quotes holds everything but control characters, which the loader refuses.
 	quoted := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

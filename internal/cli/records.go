@@ -59,7 +59,7 @@ func recordLister() *lister[wire.Record] {
 		row: func(s *screen.Screen, r *wire.Record) []screen.Cell {
 			return []screen.Cell{
 				{Text: s.Time(r.LastAt.Time()), Style: screen.Dim}, {Text: r.ID},
-				{Text: strings.Join(r.Scope, ",")}, {Text: hint8(r.Key)}, {Text: r.Request},
+				{Text: strings.Join(r.Scope, ",")}, {Text: keyBegin(r.Key)}, {Text: r.Request},
 				{Text: r.State, Style: recordStyle(r.State)}, {Text: strconv.Itoa(r.Attempt)},
 			}
 		},
@@ -68,8 +68,8 @@ func recordLister() *lister[wire.Record] {
 	}
 }
 
-// hint8 shows that what follows of a key is not shown.
-func hint8(key string) string { return key + "…" }
+// keyBegin shows that what follows of a key is not shown.
+func keyBegin(key string) string { return key + "…" }
 
 func recordStyle(state string) screen.Style {
 	switch state {

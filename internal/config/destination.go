@@ -306,7 +306,12 @@ func (r *reader) tls(o *object, url string) *outbox.TLSFiles {
 
 // pem reads the path of a PEM file.
 func (r *reader) pem(o *object, name string) string {
-	n := o.textNode(name, "the path of a PEM file")
+	return r.path(o, name, "the path of a PEM file")
+}
+
+// path reads the path of a file, relative to the configuration. It may be empty.
+func (r *reader) path(o *object, name, want string) string {
+	n := o.textNode(name, want)
 	if n == nil {
 		return ""
 	}

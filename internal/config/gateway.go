@@ -151,7 +151,8 @@ func (r *reader) jwt(g *object) *GatewayJWT {
 	if o == nil || o.n == nil {
 		return nil
 	}
-	j := &GatewayJWT{File: r.pathOf(o, "jwks", "the path of a file with a key set (JWKS)"),
+	const want = "the path of a file with a key set (JWKS)"
+	j := &GatewayJWT{File: r.path(o, "jwks", want),
 		Issuer:   o.text("issuer", "", "the iss of the tokens"),
 		Audience: o.text("audience", "", "the aud that stands for this API")}
 	for _, name := range []string{"jwks", "issuer", "audience"} {
@@ -159,20 +160,11 @@ func (r *reader) jwt(g *object) *GatewayJWT {
 			r.add(o.at(), "jwt has no `%s`; expected jwks, issuer and audience", name)
 		}
 	}
+	if n := o.get("jwks"); n != nil && n.kind == textKind && n.text == "" {
+		r.add(n.at, "jwks is empty; expected %s", want)
+	}
 	o.close("jwt")
 	return j
-}
-
-// pathOf reads the path of a file, relative to the configuration.
-func (r *reader) pathOf(o *object, name, want string) string {
-	n := o.textNode(name, want)
-	if n == nil {
-		return ""
-	}
-	if n.text == "" {
-		r.add(n.at, "%s is empty; expected %s", name, want)
-	}
-	return r.pem(o, name)
 }
 
 // redisSchemes are those of a single server, a Cluster and Sentinels.
