@@ -95,6 +95,7 @@ type Guard struct {
 	waiter   Waiter  // nil: records are polled
 	cfg      Config
 	waiting  waiting
+	renewals renewals
 	abandons chan struct{}
 }
 

@@ -24,11 +24,16 @@ type Work struct {
 	// ends is when the context ends: the lease minus a margin, by this machine's monotonic clock,
 	// counted from before the claim or renewal was sent. limit is the end of MaxWork.
 	ends, limit time.Time
-	// next fires at the next renewal; last at ends, from the first renewal on, so that a renewal
-	// that hangs doesn't let the work run on.
+	// next fires at the renewals after the first one; last at ends, from the first one on, so that
+	// one that hangs doesn't let the work run on. Both are nil before it.
 	next, last *time.Timer
 	settled    bool // a final step was asked for
 	over       bool // and made: the lease is let go
+
+	// The place among those that wait for their first renewal, which guards it.
+	due           time.Time
+	before, after *Work
+	listed        bool
 }
 
 func (g *Guard) newWork(parent context.Context, grant Grant, start time.Time) *Work {
@@ -41,15 +46,14 @@ func (g *Guard) newWork(parent context.Context, grant Grant, start time.Time) *W
 		kind = EventTakeover
 	}
 	g.observe(kind, time.Since(start))
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if g.renewer == nil {
-		w.next = time.AfterFunc(time.Until(earlier(w.ends, w.limit)), w.expire)
+	if g.renewer != nil {
+		// Where MaxWork is the shorter one, it is the call that finds its end.
+		g.renewals.add(w, earlier(start.Add(g.cfg.Lease/renewPart), w.limit))
 		return w
 	}
-	// Where MaxWork is the shorter one, it is the call that finds its end.
-	first := earlier(start.Add(g.cfg.Lease/renewPart), w.limit)
-	w.next = time.AfterFunc(time.Until(first), w.renew)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = time.AfterFunc(time.Until(earlier(w.ends, w.limit)), w.expire)
 	return w
 }
 
@@ -101,12 +105,28 @@ func (w *Work) renew() {
 		return
 	case err != nil:
 		cfg.Logger.Warn("a lease could not be renewed", "error", err)
-		w.next.Reset(cfg.Lease / (4 * renewPart))
+		w.renewIn(cfg.Lease / (4 * renewPart))
 		return
 	}
 	w.ends = start.Add(cfg.Lease - cfg.Margin)
 	w.last.Reset(time.Until(earlier(w.ends, w.limit)))
-	w.next.Reset(time.Until(start.Add(cfg.Lease / renewPart)))
+	w.renewIn(time.Until(start.Add(cfg.Lease / renewPart)))
+}
+
+func (w *Work) renewIn(wait time.Duration) {
+	if w.next == nil {
+		w.next = time.AfterFunc(wait, w.renew)
+		return
+	}
+	w.next.Reset(wait)
+}
+
+// stop ends the renewals.
+func (w *Work) stop() {
+	w.g.renewals.remove(w)
+	if w.next != nil {
+		w.next.Stop()
+	}
 }
 
 // expire ends the work's context at the end of the lease or of MaxWork.
@@ -116,7 +136,7 @@ func (w *Work) expire() {
 	if w.over || time.Now().Before(earlier(w.ends, w.limit)) { // a renewal came in between
 		return
 	}
-	w.next.Stop()
+	w.stop()
 	if time.Now().Before(w.limit) {
 		w.cancel(fmt.Errorf("lease is about to end: %w", ErrLeaseLost))
 		return
@@ -190,7 +210,7 @@ func (w *Work) letGo() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true
-	w.next.Stop()
+	w.stop()
 	if w.last != nil {
 		w.last.Stop()
 	}
