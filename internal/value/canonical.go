@@ -30,7 +30,8 @@ func AppendCanonical(dst, text []byte) ([]byte, error) {
 	s, _ := sorters.Get().(*sorter)
 	defer sorters.Put(s)
 	var err error
-	if s.src, err = jsontext.AppendFormat(s.src[:0], text); err != nil {
+	s.src, err = jsontext.AppendFormat(s.src[:0], text, jsontext.AllowDuplicateNames(true))
+	if err != nil {
 		return dst, fmt.Errorf("canonical JSON: %w", err)
 	}
 	defer s.shrink()
@@ -42,7 +43,8 @@ func AppendCanonical(dst, text []byte) ([]byte, error) {
 	return out, nil
 }
 
-// sorter writes a text that jsontext has judged and made compact. What it holds is reused.
+// sorter writes a text that jsontext has judged and made compact; a name that is there twice shows
+// when the members are in order. What it holds is reused.
 type sorter struct {
 	src     []byte
 	pos     int
@@ -113,7 +115,7 @@ func (s *sorter) number(dst []byte) []byte {
 			return append(dst, text...)
 		}
 	}
-	s.fault = "a number is out of range"
+	s.fail("a number is out of range")
 	return dst
 }
 
@@ -134,10 +136,12 @@ func isPlain(n []byte) bool {
 	return true
 }
 
+// fail ends the reading: whatever is under way finds the end of the text.
+func (s *sorter) fail(fault string) { s.fault, s.pos = fault, len(s.src) }
+
 func (s *sorter) enter() bool {
 	if s.depth++; s.depth > maxCanonicalDepth {
-		s.fault = "nested too deep"
-		s.pos = len(s.src)
+		s.fail("nested too deep")
 		return false
 	}
 	return true
@@ -183,8 +187,8 @@ func (s *sorter) object(dst []byte) []byte {
 		dst = s.copy(dst, 1) // the colon
 		dst = s.value(dst)
 		m.end = len(dst)
-		if n := len(s.members); n > first && compareNames(dst, s.members[n-1], m) > 0 {
-			sorted = false
+		if n := len(s.members); n > first {
+			sorted = compareNames(dst, s.members[n-1], m) < 0 && sorted
 		}
 		s.members = append(s.members, m)
 	}
@@ -202,6 +206,9 @@ func (s *sorter) reorder(dst []byte, members []span) {
 	s.moved = s.moved[:0]
 	for i, m := range members {
 		if i > 0 {
+			if compareNames(dst, members[i-1], m) == 0 {
+				s.fail("a name is there twice")
+			}
 			s.moved = append(s.moved, ',')
 		}
 		s.moved = append(s.moved, dst[m.start:m.end]...)

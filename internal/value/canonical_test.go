@@ -1,11 +1,14 @@
 package value
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"strings"
 	"testing"
 
 	"github.com/oncekit/once"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestCanonicalTextIsWhatTheDigestIsOf(t *testing.T) {
@@ -43,7 +46,8 @@ func TestCanonicalTextIsWhatTheDigestIsOf(t *testing.T) {
 }
 
 func TestWhatIsNoJSONHasNoCanonicalText(t *testing.T) {
-	for _, text := range []string{"", "{", `{"a":1,"a":2}`, `{"a":1} x`, "\"\xff\"", "1e9999999", "01",
+	for _, text := range []string{"", "{", `{"a":1,"a":2}`, `{"b":[{"z":1,"a":2,"z":3}]}`, `{"a":1,"\u0061":2}`, `{"a":1} x`, "\"\xff\"", "1e9999999", "01",
+		`[[{"a":[1e9999999,{}],"b":2}],3]`,
 		strings.Repeat("[", 257) + strings.Repeat("]", 257)} {
 		got, err := AppendCanonical([]byte("x"), []byte(text))
 		if err == nil || string(got) != "x" {
@@ -67,6 +71,18 @@ func FuzzCanonicalTextAgreesWithDigest(f *testing.F) {
 		if sum := sha256.Sum256(got); err != nil ||
 			digest != once.NewFingerprint(once.FingerprintJSONV1, sum) {
 			t.Fatalf("%q: written as %s", text, got)
+		}
+	})
+}
+
+// What Decode refuses for its names is refused here too, and nothing makes it panic.
+func FuzzCanonicalTextRefusesNamesThatAreThereTwice(f *testing.F) {
+	f.Add([]byte(`[{"a":[1e9999999,{"b":1,"b":2}]},3]`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		_, err := AppendCanonical(nil, text)
+		if valid := jsontext.Value(text).IsValid(); err == nil && !valid &&
+			!bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
+			t.Fatalf("%q: no error", text)
 		}
 	})
 }
