@@ -199,8 +199,9 @@ func TestARepeatedStepIsNotConfirmedByReplicasThatLackIt(t *testing.T) {
 	t.Parallel()
 	master := testserver.Redis(t, durable...)
 	replica := testserver.RedisReplica(t, master, durable...)
+	patient := onceredis.Config{Wait: 1, WaitTimeout: 8 * time.Second}
+	s := open(t, client(t, master.Addr()), patient)
 	cfg := onceredis.Config{Wait: 1, WaitTimeout: 100 * time.Millisecond}
-	s := open(t, client(t, master.Addr()), cfg)
 	c := claimOf("a")
 	g := claim(t, s, c)
 	replica.Freeze()
@@ -229,7 +230,7 @@ func TestSentinelsFailoverIsFollowed(t *testing.T) {
 		ContextTimeoutEnabled: true,
 	})
 	t.Cleanup(func() { _ = c.Close() })
-	s := open(t, c, onceredis.Config{Wait: 1})
+	s := open(t, c, onceredis.Config{Wait: 1, WaitTimeout: 8 * time.Second})
 	g := claim(t, s, claimOf("a"))
 	complete(t, s, g, "done")
 	s = open(t, c, onceredis.Config{})
