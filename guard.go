@@ -160,9 +160,6 @@ func (c Config) withDefaults(renews bool) Config {
 	if c.MaxWaiting == 0 {
 		c.MaxWaiting = defaultMaxWaiting
 	}
-	if c.Observe == nil {
-		c.Observe = func(Event) {}
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -245,13 +242,16 @@ func (g *Guard) Begin(ctx context.Context, op Operation) (*Work, error) {
 		w, err = g.waitAndClaim(ctx, c, busy)
 	}
 	if err != nil {
-		g.observe(claimEvent(err), time.Since(start))
+		g.observe(claimEvent(err), start)
 	}
 	return w, err
 }
 
-func (g *Guard) observe(kind EventKind, took time.Duration) {
-	g.cfg.Observe(Event{Kind: kind, Took: took})
+// observe tells of something that began at a time.
+func (g *Guard) observe(kind EventKind, start time.Time) {
+	if g.cfg.Observe != nil {
+		g.cfg.Observe(Event{Kind: kind, Took: time.Since(start)})
+	}
 }
 
 // claim asks the store once. The work's context becomes a child of parent.

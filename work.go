@@ -45,7 +45,7 @@ func (g *Guard) newWork(parent context.Context, grant Grant, start time.Time) *W
 	if grant.Takeover {
 		kind = EventTakeover
 	}
-	g.observe(kind, time.Since(start))
+	g.observe(kind, start)
 	if g.renewer != nil {
 		// Where MaxWork is the shorter one, it is the call that finds its end.
 		g.renewals.add(w, earlier(start.Add(g.cfg.Lease/renewPart), w.limit))
@@ -200,7 +200,7 @@ func (w *Work) settle(kind EventKind, step func(context.Context) error) error {
 		kind = EventNotStored
 		g.cfg.Logger.Error("an outcome could not be stored; its record is unknown", "error", err)
 	}
-	g.observe(kind, time.Since(start))
+	g.observe(kind, start)
 	g.waiting.notify(w.grant.Identity)
 	return err
 }

@@ -37,7 +37,10 @@ type digest = [sha256.Size]byte
 // fingerprint digests what is asked: the rule's number, method, host if it counts, path, query,
 // media type, and the content by its rule. Each text is written with its length before it.
 func (m *guarded) fingerprint(r *http.Request, b *body) (once.Fingerprint, error) {
-	media := mediaType(r.Header.Get("Content-Type"))
+	media := ""
+	if lines := r.Header["Content-Type"]; len(lines) > 0 {
+		media = mediaType(lines[0])
+	}
 	code, content, err := m.content(r, media, b)
 	if err != nil {
 		return once.Fingerprint{}, err

@@ -83,6 +83,13 @@ func (s *sorter) value(dst []byte) []byte {
 	return s.number(dst)
 }
 
+// one copies one byte.
+func (s *sorter) one(dst []byte) []byte {
+	dst = append(dst, s.src[s.pos])
+	s.pos++
+	return dst
+}
+
 func (s *sorter) copy(dst []byte, n int) []byte {
 	dst = append(dst, s.src[s.pos:s.pos+n]...)
 	s.pos += n
@@ -151,10 +158,10 @@ func (s *sorter) list(dst []byte) []byte {
 	if !s.enter() {
 		return dst
 	}
-	dst = s.copy(dst, 1)
+	dst = s.one(dst)
 	for s.pos < len(s.src) && s.src[s.pos] != ']' {
 		if s.src[s.pos] == ',' {
-			dst = s.copy(dst, 1)
+			dst = s.one(dst)
 		}
 		dst = s.value(dst)
 	}
@@ -167,24 +174,24 @@ func (s *sorter) leave(dst []byte) []byte {
 	if s.fault != "" {
 		return dst
 	}
-	return s.copy(dst, 1)
+	return s.one(dst)
 }
 
 func (s *sorter) object(dst []byte) []byte {
 	if !s.enter() {
 		return dst
 	}
-	dst = s.copy(dst, 1)
+	dst = s.one(dst)
 	first := len(s.members)
 	sorted := true
 	for s.pos < len(s.src) && s.src[s.pos] != '}' {
 		if s.src[s.pos] == ',' {
-			dst = s.copy(dst, 1)
+			dst = s.one(dst)
 		}
 		m := span{start: len(dst)}
 		dst = s.text(dst)
 		m.nameEnd = len(dst)
-		dst = s.copy(dst, 1) // the colon
+		dst = s.one(dst) // the colon
 		dst = s.value(dst)
 		m.end = len(dst)
 		if n := len(s.members); n > first {
