@@ -11,10 +11,14 @@ import (
 	"github.com/oncekit/once/internal/config"
 )
 
+// flagsOnly stands for the name of a file where there is none.
+const flagsOnly = "once proxy"
+
 // proxyFlags are what a gateway needs that has no file.
 type proxyFlags struct {
 	settings
-	to, scope, key, onUnknown string
+	to, key, onUnknown string
+	scopes             []string
 }
 
 func (a *app) proxyCommand() *cobra.Command {
@@ -27,7 +31,8 @@ or PATCH that bears an Idempotency-Key runs once; a repeat gets the first answer
 
 --scope says whose a key is: an expression over the request's headers and query, such as
 "header['x-account-id']", or none, if all callers may share their keys. What a client writes into a
-header it can also make up: let your own proxy set it, or use a file with auth: or jwt:.
+header it can also make up: let your own proxy set it, or use a file with auth: or jwt:. Given
+several times, the values together are the scope.
 
 An attempt that was lost (no answer came, or 500, 502 or 504) may have had its effect. With
 --on-unknown retry, the default, the next repeat runs it again; with hold, nothing runs until a
@@ -47,7 +52,8 @@ Everything else needs a file: routes, callers, limits, Redis (see docs/gateway.m
 		},
 	}, 0, 0, "")
 	c.Flags().StringVar(&f.to, "to", "", "the `URL` of the API (required)")
-	c.Flags().StringVar(&f.scope, "scope", "", "whose a key is: an `EXPR`, or none (required)")
+	c.Flags().StringArrayVar(&f.scopes, "scope", nil, "whose a key is: an `EXPR`, or none "+
+		"(required); several are the parts of one scope")
 	c.Flags().StringVar(&f.key, "key", "optional", "what a request without a key gets: optional "+
 		"(it passes) or required (400)")
 	c.Flags().StringVar(&f.onUnknown, "on-unknown", "retry", "what follows when an attempt is "+
@@ -66,9 +72,11 @@ func (f *proxyFlags) load(c *cobra.Command) (*config.Config, error) {
 	switch {
 	case f.to == "":
 		return wrong("--to is missing: the URL of the API")
-	case f.scope == "":
+	case len(f.scopes) == 0 || slices.Contains(f.scopes, ""):
 		return wrong("--scope is missing: say whose a key is, such as " +
 			"--scope \"header['x-account-id']\", or --scope none if all callers may share keys")
+	case len(f.scopes) > 1 && slices.Contains(f.scopes, "none"):
+		return wrong("--scope none stands alone: all callers share their keys, or none do")
 	case !slices.Contains([]string{"optional", "required"}, f.key):
 		return wrong("--key %s: want optional or required", f.key)
 	case !slices.Contains([]string{"retry", "hold"}, f.onUnknown):
@@ -79,12 +87,12 @@ func (f *proxyFlags) load(c *cobra.Command) (*config.Config, error) {
 	}
 	env := config.OS()
 	env.Override = config.Override{Listen: f.listen, AdminListen: f.admin, Store: f.store}
-	cfg, err := config.Parse("once proxy", []byte(f.text()), env)
+	cfg, err := config.Parse(flagsOnly, []byte(f.text()), env)
 	var bad *config.Error
 	if errors.As(err, &bad) { // there is no file whose lines could be shown
 		for i := range bad.Problems {
 			p := &bad.Problems[i]
-			p.File, p.Line, p.Column, p.Snippet = "once proxy", 0, 0, ""
+			p.File, p.Line, p.Column, p.Snippet = flagsOnly, 0, 0, ""
 		}
 	}
 	return cfg, err
@@ -94,8 +102,15 @@ func (f *proxyFlags) load(c *cobra.Command) (*config.Config, error) {
 func (f *proxyFlags) text() string {
 	// A text in single quotes holds everything but control characters, which the loader refuses.
 	quoted := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-	text := "gateway:\n  upstream: " + quoted(f.to) + "\n  scope: " + quoted(f.scope) +
-		"\n  routes:\n"
+	scope := quoted(f.scopes[0])
+	if len(f.scopes) > 1 {
+		var parts []string
+		for _, part := range f.scopes {
+			parts = append(parts, quoted(part))
+		}
+		scope = "[" + strings.Join(parts, ", ") + "]"
+	}
+	text := "gateway:\n  upstream: " + quoted(f.to) + "\n  scope: " + scope + "\n  routes:\n"
 	for _, method := range []string{"POST", "PATCH"} {
 		text += fmt.Sprintf("    - {match: %s /, key: %s, on_unknown: %s}\n", method, f.key,
 			f.onUnknown)

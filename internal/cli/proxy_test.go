@@ -74,6 +74,14 @@ func TestAPaymentThatASecondSignalCutOffIsHeldAndDecidedOnTheCommandLine(t *test
 	args := []string{"--to", origin.URL, "--scope", "header['x-account']", "--key", "required",
 		"--on-unknown", "hold"}
 	p := proxy(t, dir, args...)
+	if said := p.out.String(); !strings.Contains(said, "  POST /  (key required, on_unknown hold)") ||
+		!strings.Contains(said, "  PATCH /  (key required, on_unknown hold)") {
+		t.Errorf("the greeting doesn't tell what is guarded: %s", said)
+	}
+	if said := p.err.String(); !strings.Contains(said, "nothing is remembered of earlier keys") ||
+		strings.Contains(said, "create: false") || strings.Contains(said, "callbacks") {
+		t.Errorf("the new store is told as %s", said)
+	}
 	go p.pay("order-4711")
 	<-began
 	p.signal(syscall.SIGTERM)
@@ -135,6 +143,36 @@ func TestAPaymentThatASecondSignalCutOffIsHeldAndDecidedOnTheCommandLine(t *test
 	}
 }
 
+func TestSeveralScopesOnTheCommandLineAreThePartsOfOne(t *testing.T) {
+	t.Parallel()
+	var ran atomic.Int64
+	origin := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		ran.Add(1)
+	}))
+	t.Cleanup(origin.Close)
+	p := proxy(t, t.TempDir(), "--to", origin.URL, "--scope", "header['x-account']",
+		"--scope", "header['x-shop']")
+	for _, c := range []struct {
+		account, shop string
+		want          int64
+	}{{"a1", "s1", 1}, {"a1", "s1", 1}, {"a1", "s2", 2}, {"a2", "s1", 3}} {
+		req, err := http.NewRequest("POST", p.url+"/payments", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = http.Header{"Idempotency-Key": {"k"}, "X-Account": {c.account},
+			"X-Shop": {c.shop}}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if got := ran.Load(); got != c.want {
+			t.Errorf("account %s, shop %s: it ran %d times, want %d", c.account, c.shop, got, c.want)
+		}
+	}
+}
+
 func TestAGatewayInOneLineSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -143,6 +181,8 @@ func TestAGatewayInOneLineSaysWhatIsMissing(t *testing.T) {
 	}{
 		{"--to is missing", []string{"--scope", "none"}},
 		{"--scope is missing", []string{"--to", "http://127.0.0.1:1"}},
+		{"--scope none stands alone", []string{"--to", "http://h", "--scope", "none", "--scope",
+			"header['x']"}},
 		{"--on-unknown is missing", []string{"--to", "http://127.0.0.1:1", "--scope", "none",
 			"--key", "required"}},
 		{"want optional or required", []string{"--to", "http://h", "--scope", "none",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -104,7 +105,8 @@ func (a *app) serveConfig(cfg *config.Config, name string, example bool,
 		log.Warn("nothing is traced", "error", err)
 	}
 	s, err := server.Open(ctx, server.Options{Config: cfg, Handlers: a.handlers, Effects: a.io.Out,
-		Logger: log, Version: version(), Now: shifted(offset), Tracing: spans})
+		Logger: log, NoFile: cfg.File == flagsOnly, Version: version(),
+		Now: shifted(offset), Tracing: spans})
 	if err != nil {
 		return err
 	}
@@ -186,16 +188,52 @@ func (a *app) greet(cfg *config.Config, s *server.Server, name string, example b
 	what := "callbacks"
 	if g := cfg.Gateway; g != nil {
 		a.say("  gateway     %s://%s -> %s", scheme, s.Addr(), g.Upstream)
+		a.greetRoutes(g.Routes)
 		if len(cfg.Sources) == 0 {
 			what = "records"
 		}
 	}
 	a.say("  operator    http://%s/api/v1/%s  (and /metrics, /healthz, /readyz)",
 		s.AdminAddr(), what)
+	if g := cfg.Gateway; g != nil && g.Records != "" {
+		a.say("  records     %s", placeOfRedis(g.Records))
+	}
 	a.say("  store       %s%s", shortPath(cfg.Store.Path), fresh)
 	if example {
 		a.say(tryNext, s.Addr(), s.AdminAddr())
 	}
+}
+
+// maxGreeted bounds the routes that are told at the start.
+const maxGreeted = 20
+
+// greetRoutes says which requests are guarded, so that a slip in a pattern is seen at once.
+func (a *app) greetRoutes(routes []config.Route) {
+	for i := range routes {
+		if i == maxGreeted {
+			a.say("              and %s", plural(len(routes)-i, "more route"))
+			return
+		}
+		r := &routes[i]
+		if r.Key == "ignored" {
+			a.say("              %s  (key ignored)", r.Match)
+			continue
+		}
+		lost := "retry"
+		if r.HoldUnknown {
+			lost = "hold"
+		}
+		a.say("              %s  (key %s, on_unknown %s)", r.Match, r.Key, lost)
+	}
+}
+
+// placeOfRedis is the URL of a Redis without what may be secret in it.
+func placeOfRedis(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "in Redis"
+	}
+	return u.Scheme + "://" + u.Host + u.Path
 }
 
 // tryNext are the commands that show what the example does. They run as they stand.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,9 +44,16 @@ func (r *reader) route(o *object, c *Gateway) Route {
 	out := Route{Match: o.text("match", "", "a method and a path such as POST /payments")}
 	if n := o.get("match"); n != nil && n.kind == textKind && n.text != "" {
 		p, err := route.Parse(n.text)
+		var unknown *route.MethodError
 		switch {
+		case errors.As(err, &unknown):
+			near := nearest(unknown.Method, route.Methods())
+			if near != "" {
+				near = "did you mean " + quote(near) + "? "
+			}
+			r.add(n.at, "match is %s; %s%v", n.show(), near, err)
 		case err != nil:
-			r.add(n.at, "match is %s; %s", n.show(), expected(err.Error()))
+			r.add(n.at, "match is %s; %v", n.show(), err)
 		case slices.Contains(unguarded, p.Method()):
 			r.add(n.at, "match is %s; expected a method that changes something: %s has no keys",
 				n.show(), p.Method())
@@ -84,13 +92,6 @@ func (r *reader) route(o *object, c *Gateway) Route {
 
 // maxKeptAnswer is the largest body that the stores keep with its headers.
 const maxKeptAnswer = 15 << 20
-
-func expected(msg string) string {
-	if strings.HasPrefix(msg, "expected ") {
-		return msg
-	}
-	return "expected another: " + msg
-}
 
 func (r *reader) inFlight(o *object, out *Route) {
 	n := o.get("in_flight")

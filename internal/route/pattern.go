@@ -4,6 +4,7 @@
 package route
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -38,25 +39,53 @@ const (
 	literal                 // this one
 )
 
+// methods are the registered ones (IANA, "HTTP Method Registry"). A route for another one, which is
+// mostly a slip, would guard nothing.
+var methods = []string{"POST", "PUT", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS", "TRACE",
+	"CONNECT", "QUERY", "ACL", "BASELINE-CONTROL", "BIND", "CHECKIN", "CHECKOUT", "COPY", "LABEL",
+	"LINK", "LOCK", "MERGE", "MKACTIVITY", "MKCALENDAR", "MKCOL", "MKREDIRECTREF", "MKWORKSPACE",
+	"MOVE", "ORDERPATCH", "PROPFIND", "PROPPATCH", "REBIND", "REPORT", "SEARCH", "UNBIND",
+	"UNCHECKOUT", "UNLINK", "UNLOCK", "UPDATE", "UPDATEREDIRECTREF", "VERSION-CONTROL"}
+
+// Methods returns the methods that a pattern can have, the usual ones first.
+func Methods() []string { return slices.Clone(methods) }
+
+// MethodError refuses a pattern of a method that is not registered.
+type MethodError struct{ Method string }
+
+// Error tells what would have been right.
+func (e *MethodError) Error() string {
+	return "expected a registered method, such as POST, PUT, PATCH or DELETE: " + e.Method +
+		" is none"
+}
+
 // maxSegments bounds a pattern.
 const maxSegments = 64
 
 // Parse reads a pattern. The error says what is wrong with the text, and doesn't repeat it.
 func Parse(text string) (Pattern, error) {
 	method, path, found := strings.Cut(text, " ")
+	if found && (method == "*" || method == "ANY") {
+		return Pattern{}, fmt.Errorf("expected one method, such as POST %s: no word stands for"+
+			" all of them; write a route for each", path)
+	}
 	if !found || method == "" || !isToken(method) || !strings.HasPrefix(path, "/") {
 		return Pattern{}, errors.New("expected a method and a path such as POST /payments")
 	}
 	if strings.ToUpper(method) != method {
-		return Pattern{}, fmt.Errorf("methods are written in capitals: %s", strings.ToUpper(method))
+		return Pattern{}, fmt.Errorf("expected %s: methods are written in capitals",
+			strings.ToUpper(method)+" "+path)
+	}
+	if !slices.Contains(methods, method) {
+		return Pattern{}, &MethodError{Method: method}
 	}
 	if i := strings.IndexAny(path, "?#\\ \t"); i >= 0 {
-		return Pattern{}, fmt.Errorf("a path has no %q", path[i])
+		return Pattern{}, fmt.Errorf("expected a path without %q", path[i])
 	}
 	p := Pattern{text: text, method: method}
 	parts := strings.Split(path[1:], "/")
 	if len(parts) > maxSegments {
-		return Pattern{}, fmt.Errorf("at most %d segments", maxSegments)
+		return Pattern{}, fmt.Errorf("expected at most %d segments", maxSegments)
 	}
 	for i, part := range parts {
 		s, err := parseSegment(part, i == len(parts)-1)
@@ -82,17 +111,26 @@ func parseSegment(part string, last bool) (segment, error) {
 	case part == "" && last:
 		return segment{kind: rest}, nil
 	case part == "":
-		return segment{}, errors.New("a doubled slash never comes: paths are compared without")
+		return segment{}, errors.New("expected single slashes: a doubled slash never comes, as paths are compared without")
 	case part == "." || part == "..":
-		return segment{}, fmt.Errorf("the segment %s never comes: paths are compared without", part)
+		return segment{}, fmt.Errorf("expected a path without the segment %s: it never"+
+			" comes, as paths are compared without", part)
 	case part == "{$}" && last:
 		return segment{kind: literal}, nil
 	case strings.ContainsAny(part, "{}"):
 		return parseWildcard(part, last)
 	}
+	switch {
+	case strings.Contains(part, "*"):
+		return segment{}, errors.New("expected {id} for one segment, or {rest...} at the end for" +
+			" all that follow: a * would be compared as it stands (%2A if that is meant)")
+	case part[0] == ':':
+		return segment{}, fmt.Errorf("expected {%s}: a segment that begins with : would be"+
+			" compared as it stands (%%3A if that is meant)", cmp.Or(part[1:], "id"))
+	}
 	text, err := url.PathUnescape(part)
 	if err != nil {
-		return segment{}, errors.New("a % is followed by two hex digits")
+		return segment{}, errors.New("expected two hex digits after a %")
 	}
 	return segment{kind: literal, text: text}, nil
 }
@@ -101,7 +139,7 @@ func parseWildcard(part string, last bool) (segment, error) {
 	name, opened := strings.CutPrefix(part, "{")
 	name, closed := strings.CutSuffix(name, "}")
 	if !opened || !closed || strings.ContainsAny(name, "{}") {
-		return segment{}, errors.New("a {name} is a segment as a whole")
+		return segment{}, errors.New("expected a segment that is {name} as a whole")
 	}
 	name, many := strings.CutSuffix(name, "...")
 	if name == "$" || name == "" || strings.ContainsAny(name, ". ") {
@@ -111,7 +149,7 @@ func parseWildcard(part string, last bool) (segment, error) {
 		return segment{kind: any}, nil
 	}
 	if !last {
-		return segment{}, fmt.Errorf("{%s...} stands at the end", name)
+		return segment{}, fmt.Errorf("expected {%s...} at the end only", name)
 	}
 	return segment{kind: rest}, nil
 }

@@ -118,21 +118,37 @@ func TestPatternsThatNameNoRequestAreRefused(t *testing.T) {
 		"/payments":       "a method and a path",
 		"POST payments":   "a method and a path",
 		"":                "a method and a path",
-		"post /payments":  "in capitals: POST",
+		"post /payments":  "expected POST /payments",
 		"POST //a":        "doubled slash",
 		"POST /a/../b":    "never comes",
-		"POST /a?b":       "has no '?'",
-		"POST /a/{x":      "a segment as a whole",
-		"POST /a{x}":      "a segment as a whole",
+		"POST /a?b":       "without '?'",
+		"POST /a/{x":      "{name} as a whole",
+		"POST /a{x}":      "{name} as a whole",
 		"POST /{}":        "a name in {}",
 		"POST /{x...}/a":  "at the end",
 		"POST /{$}/a":     "a name in {}",
 		"POST /%zz":       "two hex digits",
-		"POST /a b":       "has no ' '",
+		"POST /a b":       "without ' '",
 		"PO(ST /payments": "a method and a path",
+		// What other routers read as a wildcard would be a literal that never comes.
+		"POST /payments/*":   "expected {id} for one segment, or {rest...}",
+		"POST /payments/**":  "{rest...}",
+		"POST /a*/b":         "{rest...}",
+		"POST /payments/:id": "expected {id}:",
+		"POST /:id":          "expected {id}:",
+		"POST /:":            "expected {id}:",
+		"* /payments":        "expected one method, such as POST /payments",
+		"ANY /payments":      "expected one method, such as POST /payments",
+		"PSOT /payments":     "PSOT is none",
 	} {
 		if _, err := route.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	for _, text := range []string{"POST /a%2Ab", "POST /%3Aid", "POST /items:batch", "QUERY /a",
+		"VERSION-CONTROL /a"} {
+		if _, err := route.Parse(text); err != nil {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 	a, _ := route.Parse("POST /a/")

@@ -34,6 +34,8 @@ type Options struct {
 	Effects io.Writer
 	// Logger gets what an operator should know. Default: discards.
 	Logger *slog.Logger
+	// NoFile says that the configuration comes from flags alone.
+	NoFile bool
 	// Version is told in metrics and by the API.
 	Version string
 	// Tracing makes spans. The server tells it of its destinations, and closes it at its end.
@@ -113,8 +115,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	if s.store.Created() {
-		s.log.Warn("a NEW, EMPTY store was made: nothing is remembered of earlier callbacks; "+
-			"`create: false` refuses this", "store", s.cfg.Store.Path)
+		s.warnNew()
 	}
 	if s.engine, err = flow.New(s.cfg.Machines, s.cfg.Kinds, s.decode, flow.Config{}); err != nil {
 		return err
@@ -138,6 +139,26 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	return s.serveAdmin()
+}
+
+// warnNew tells what a new store has forgotten. Where no file was written nobody can change it.
+func (s *Server) warnNew() {
+	what := "callbacks"
+	switch g := s.cfg.Gateway; {
+	case g == nil:
+	case len(s.cfg.Sources) > 0 && g.Records == "":
+		what = "callbacks and keys"
+	case g.Records == "":
+		what = "keys"
+	case len(s.cfg.Sources) == 0: // they are in Redis
+		return
+	}
+	refuses := "; `create: false` refuses this"
+	if s.opts.NoFile {
+		refuses = ""
+	}
+	s.log.Warn("a NEW, EMPTY store was made: nothing is remembered of earlier "+what+refuses,
+		"store", s.cfg.Store.Path)
 }
 
 // Created reports whether the store was made by Open.
