@@ -55,6 +55,7 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	go once.RunSweeper(ctx, store.Records(), time.Minute, log) // what is past its retention goes
 	network := &cardNetwork{file: filepath.Join(o.dir, "charges.txt"), slow: o.slow}
 	api, err := newAPI(store.Records(), network, log)
 	if err != nil {

@@ -39,7 +39,7 @@ func keysScript(t *testing.T) (dir, script string) {
 	local := strings.NewReplacer("127.0.0.1:8080", at[0], "127.0.0.1:8081", at[1],
 		"127.0.0.1:3000", at[2],
 		"service.js 3000", "service.js "+at[2][strings.Index(at[2], ":")+1:],
-		"once proxy ", "once proxy --listen "+at[0]+" --admin "+at[1]+" --store sqlite:proxy.db ",
+		"once proxy ", "once proxy --listen "+at[0]+" --admin "+at[1]+" ",
 		"once serve", "export ONCE_SERVER=http://"+at[1]+"; once serve")
 	for _, name := range []string{"service.js", "gateway.yaml"} {
 		file := filepath.Join(example, name)
@@ -51,7 +51,7 @@ func keysScript(t *testing.T) (dir, script string) {
 	const mark = "echo =====\n"
 	// Refusals are what the page shows, so that a status of 400 and more ends nothing.
 	script = "set +eo pipefail; unset -f curl; trap 'kill -9 $(jobs -p) 2> /dev/null' EXIT\n" +
-		background(shell[0]) + ready + shell[1] + "kill $(jobs -p); wait; rm charges.txt\n" +
+		background(shell[0]) + ready + shell[1] + "kill $(jobs -p); wait\n" +
 		background(shell[2]) + ready + shell[3] + mark +
 		strings.Join(shell[4:], mark)
 	return dir, local.Replace(script)
@@ -81,12 +81,12 @@ done
 		{0, "HTTP/1.1 422 Unprocessable Entity", 1},
 		{0, "urn:once:problem:mismatch", 1},
 		{0, "ch_1 acct-1 card-1 1250\n", 1},
-		{1, `{"id":"ch_1","card":"card-late","cents":1250}`, 1},
-		{1, "ch_1 acct-1 card-late 1250\n", 1},
+		{1, `{"id":"ch_2","card":"card-late","cents":1250}`, 1},
+		{1, "ch_2 acct-1 card-late 1250\n", 1},
 		{2, "urn:once:problem:upstream-lost", 1},
 		{2, "urn:once:problem:held", 1},
-		{2, "ch_2 acct-1 card-lost 900\n", 1},
-		{3, `{"id":"ch_2","card":"card-lost","cents":900}`, 1},
+		{2, "ch_3 acct-1 card-lost 900\n", 1},
+		{3, `{"id":"ch_3","card":"card-lost","cents":900}`, 1},
 		{4, "Idempotent-Replayed: true", 1},
 		{4, "HTTP/1.1 401 Unauthorized", 1},
 	} {
@@ -96,8 +96,8 @@ done
 		}
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "charges.txt"))
-	if want := "ch_1 acct-1 card-late 1250\nch_2 acct-1 card-lost 900\n"; err != nil ||
-		string(b) != want {
+	want := "ch_1 acct-1 card-1 1250\nch_2 acct-1 card-late 1250\nch_3 acct-1 card-lost 900\n"
+	if err != nil || string(b) != want {
 		t.Errorf("the cards were charged\n%s, %v, want\n%s", b, err, want)
 	}
 }

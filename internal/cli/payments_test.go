@@ -16,8 +16,8 @@ import (
 func goSources(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	for _, pattern := range []string{"examples/payments/*.go", "example_test.go",
-		"oncehttp/transport_example_test.go", "onceredis/example_test.go"} {
+	for _, pattern := range []string{"examples/payments/*.go", "examples/payouts/*.go",
+		"example_test.go", "oncehttp/transport_example_test.go", "onceredis/example_test.go"} {
 		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
@@ -75,24 +75,24 @@ func addresses(t *testing.T, n int) []string {
 func TestTheCommandsOfThePageAboutTheMiddlewareRun(t *testing.T) {
 	t.Parallel()
 	shell := blocks(t, "docs/middleware.md", "sh")
-	if len(shell) != 5 ||
-		!strings.HasPrefix(shell[0], "go build -o payments ./examples/payments") {
+	if len(shell) != 7 ||
+		!strings.HasPrefix(shell[0], "go build -o bin/ ./examples/payments ./examples/payouts ") {
 		t.Fatalf("the page has other commands than this test knows: %q", shell)
 	}
 	dir, at := t.TempDir(), addresses(t, 2)
-	example := program(t, "./examples/payments")
+	path := filepath.Dir(program(t, "./examples/payments"))
+	if p := filepath.Dir(program(t, "./examples/payouts")); p != path {
+		t.Fatalf("the programs are in %s and %s", path, p)
+	}
 	// Refusals are what the page shows, so that a status of 400 and more ends nothing.
 	script := "set +eo pipefail; unset -f curl; trap 'kill -9 $(jobs -p) 2> /dev/null' EXIT\n" +
-		"payments() {\n" +
-		"  exec " + example + " -listen " + at[0] + " -operator " + at[1] + " \"$@\"\n}\n" +
-		"payments > first.log 2>&1 & first=$!\n" +
-		"until curl -s http://127.0.0.1:8081/held; do sleep 0.1; done\n" +
-		shell[1] + "echo =====\nkill $first; wait $first\n" +
-		strings.Join(shell[2:], "echo =====\n")
+		"PATH=" + path + ":$PATH; payments() {\n" +
+		"  exec " + path + "/payments -listen " + at[0] + " -operator " + at[1] + " \"$@\"\n}\n" +
+		shell[1] + strings.Join(shell[2:], "echo =====\n") + "true\n" // the last command is refused
 	script = strings.NewReplacer("127.0.0.1:8080", at[0], "127.0.0.1:8081", at[1]).Replace(script)
 	told := bash(t, dir, script)
 	parts := strings.Split(told, "=====\n")
-	if len(parts) != 4 {
+	if len(parts) != 5 {
 		t.Fatalf("the commands tell\n%s", told)
 	}
 	for _, c := range []struct {
@@ -114,13 +114,17 @@ func TestTheCommandsOfThePageAboutTheMiddlewareRun(t *testing.T) {
 		{3, "HTTP/1.1 201 Created", 1},
 		{3, "Idempotent-Replayed: true", 1},
 		{3, `{"card":"card-2","cents":900,"id":"ch_2"}`, 1},
+		{4, "paying 1250\n", 1},
+		{4, "payout-of-invoice-7, replayed: false\n", 1},
+		{4, "payout-of-invoice-7, replayed: true\n", 1},
+		{4, "payouts: ", 1}, // the changed one is refused
 	} {
 		if n := strings.Count(parts[c.part], c.want); n != c.times {
 			t.Errorf("part %d has %q %d times, want %d:\n%s", c.part, c.want, n, c.times,
 				parts[c.part])
 		}
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "charges.txt"))
+	b, err := os.ReadFile(filepath.Join(dir, "bin", "shop", "charges.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
