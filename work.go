@@ -2,6 +2,7 @@ package once
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -104,7 +105,7 @@ func (w *Work) renew() {
 		w.cancel(ErrLeaseLost)
 		return
 	case err != nil:
-		cfg.Logger.Warn("a lease could not be renewed", "error", err)
+		cfg.Logger.Warn("a lease could not be renewed", "record", w.record(), "error", err)
 		w.renewIn(cfg.Lease / (4 * renewPart))
 		return
 	}
@@ -198,12 +199,16 @@ func (w *Work) settle(kind EventKind, step func(context.Context) error) error {
 		kind = EventLeaseLost
 	case err != nil:
 		kind = EventNotStored
-		g.cfg.Logger.Error("an outcome could not be stored; its record is unknown", "error", err)
+		g.cfg.Logger.Error("an outcome could not be stored; its record is unknown",
+			"record", w.record(), "error", err)
 	}
 	g.observe(kind, start)
 	g.waiting.notify(w.grant.Identity)
 	return err
 }
+
+// record is the record's id, as an operator's tools show it.
+func (w *Work) record() string { return hex.EncodeToString(w.grant.Identity[:]) }
 
 // letGo ends the renewals.
 func (w *Work) letGo() {

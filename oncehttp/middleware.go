@@ -305,8 +305,8 @@ func Grant(ctx context.Context) (grant once.Grant, ok bool) {
 func (m *guarded) work(w http.ResponseWriter, r *http.Request, b *body, work *once.Work) {
 	settled := false
 	defer func() {
-		if !settled {
-			_ = work.Lose() // the guard logs and counts
+		if !settled && work.Lose() == nil { // else it was told, by the guard or by giveUp
+			m.logLost(r, work, "the handler panicked or ended itself")
 		}
 	}()
 	m.cfg.Observe(r, FirstAnswer)
@@ -322,10 +322,10 @@ func (m *guarded) work(w http.ResponseWriter, r *http.Request, b *body, work *on
 	m.next.ServeHTTP(rec, inner)
 	if work.Context().Err() != nil && rec.silent() {
 		rec.free() // what the handler left behind has no say any more
-		m.giveUp(w, work)
+		m.giveUp(w, r, work)
 		return
 	}
-	m.settle(rec, work)
+	m.settle(r, rec, work)
 	settled = true
 }
 
@@ -338,15 +338,17 @@ func removeForm(r *http.Request) {
 
 // giveUp answers for a handler that was told to stop and said nothing. An empty 200, which a server
 // sends for it, would be kept as if the work were done.
-func (m *guarded) giveUp(w http.ResponseWriter, work *once.Work) {
-	_ = work.Lose() // the guard logs and counts
+func (m *guarded) giveUp(w http.ResponseWriter, r *http.Request, work *once.Work) {
+	if work.Lose() == nil { // else the guard logs
+		m.logLost(r, work, "the work was not finished in time")
+	}
 	p := problem(ProblemNotFinished, http.StatusGatewayTimeout, "The work was not finished")
 	p.Detail = "It took too long, or its lease was lost. Whether it had its effect is not known."
 	p.write(w, m.cfg.Docs)
 }
 
 // settle stores what came of the handler, and then lets the client have it.
-func (m *guarded) settle(rec *recorder, work *once.Work) {
+func (m *guarded) settle(r *http.Request, rec *recorder, work *once.Work) {
 	short := rec.end()
 	verdict := m.cfg.Keep(rec.status)
 	switch {
@@ -363,7 +365,9 @@ func (m *guarded) settle(rec *recorder, work *once.Work) {
 	case verdict == Free && short == nil:
 		err = work.Release()
 	case verdict == Ambiguous || short != nil:
-		err = work.Lose()
+		if err = work.Lose(); err == nil {
+			m.logLost(r, work, lostBy(rec.status, short))
+		}
 	default:
 		err = m.store(rec, work)
 	}

@@ -2,6 +2,7 @@ package oncehttp
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"io"
 	"log/slog"
@@ -71,8 +72,12 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	broke := x.requestBroke.Load()
 	var timeout net.Error
 	log := func(what string) {
-		p.cfg.Logger.LogAttrs(r.Context(), slog.LevelWarn, what, slog.String("method", r.Method),
-			slog.String("upstream", p.cfg.Upstream.Host), slog.String("error", err.Error()))
+		attrs := []slog.Attr{slog.String("method", r.Method),
+			slog.String("upstream", p.cfg.Upstream.Host), slog.String("error", err.Error())}
+		if grant, guarded := Grant(r.Context()); guarded {
+			attrs = append(attrs, slog.String("record", hex.EncodeToString(grant.Identity[:])))
+		}
+		p.cfg.Logger.LogAttrs(r.Context(), slog.LevelWarn, what, attrs...)
 	}
 	switch {
 	case broke != nil && errors.Is(*broke, os.ErrDeadlineExceeded):

@@ -164,7 +164,11 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, rt *route, path map
 		return
 	}
 	if c.by.Name != "" {
-		a.log.Info("changed by a person", "action", c.by.Name, "actor", c.by.Actor,
+		log := a.log
+		if c.request != "" {
+			log = log.With("request", c.request)
+		}
+		log.Info("changed by a person", "action", c.by.Name, "actor", c.by.Actor,
 			"reason", c.by.Reason, "path", r.URL.Path)
 	}
 	if err := writeJSON(w, http.StatusOK, "application/json", out); err != nil {

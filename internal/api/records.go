@@ -207,6 +207,7 @@ func (a *API) getRecord(c *call) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
+	c.request = r.Note.Request
 	out := wire.RecordDetail{Record: recordOf(&r), Means: meaningOf(&r)}
 	if r.State == once.Completed {
 		if out.Answer, err = a.cfg.Records.Read(id, r.Outcome); err != nil {
@@ -215,6 +216,10 @@ func (a *API) getRecord(c *call) (any, error) {
 	}
 	return out, nil
 }
+
+// lostMeans is true of every lost attempt: a record doesn't keep in which way it was lost.
+const lostMeans = "An attempt ended, and nobody knows whether it had its effect: its answer was " +
+	"500, 502 or 504, or none came. "
 
 // meaningOf says to a person what a state is.
 func meaningOf(r *once.Record) string {
@@ -229,12 +234,11 @@ func meaningOf(r *once.Record) string {
 	case once.Released:
 		return "It had no effect. The same request may run again under this key, no other."
 	case once.Lost:
-		return "No answer came, so that nobody knows whether it had its effect. The next repeat " +
-			"runs it again."
+		return lostMeans + "The next repeat runs it again."
 	case once.Held:
-		return "No answer came, so that nobody knows whether it had its effect. Repeats get 409 " +
-			"until somebody has looked in the service: if it did not happen, resolve with " +
-			"run_again; if it did, resolve with the answer that repeats shall get."
+		return lostMeans + "Repeats get 409 until somebody has looked in the service, and has " +
+			"resolved it: to run again if it did not happen, and if it did, with the answer that " +
+			"repeats shall get."
 	}
 	return ""
 }
@@ -324,7 +328,31 @@ func isFieldName(s string) bool {
 // decide carries a decision out.
 func (a *API) decide(c *call, id once.Identity, res once.Resolution) (any, error) {
 	if err := a.cfg.Records.Store.Resolve(c.ctx, id, res); err != nil {
-		return nil, fmt.Errorf("record: %w", err)
+		return nil, a.undecided(c, id, &res, fmt.Errorf("record: %w", err))
 	}
 	return made(a.getRecord(c))
+}
+
+// undecided says what stood against a decision, as far as the record shows it now.
+func (a *API) undecided(c *call, id once.Identity, res *once.Resolution, err error) error {
+	if !errors.Is(err, once.ErrState) {
+		return err
+	}
+	r, readErr := a.cfg.Records.Store.Record(c.ctx, id)
+	switch {
+	case readErr != nil:
+		return err
+	case res.Fence != 0 && res.Fence != r.Fence:
+		return problemf(http.StatusConflict, "its fence is now %d, and not %d: something happened "+
+			"to it since, look at it again", r.Fence, res.Fence)
+	}
+	follows := map[once.RecordState]string{
+		once.InFlight:  "an attempt runs until its lease ends",
+		once.Completed: "repeats get its answer, until it is released",
+		once.Released:  "its key is free, and the next request runs",
+	}[r.State]
+	if follows == "" {
+		return err // it has changed in between
+	}
+	return problemf(http.StatusConflict, "it is %s: %s", r.State, follows)
 }

@@ -38,6 +38,8 @@ type call struct {
 	path  map[string]string
 	query map[string]string
 	by    queue.Action // set by change
+	// request is what a record's request was, for the log; empty: it is about no record.
+	request string
 }
 
 // segments splits a path that is still percent-encoded, so that %2F stays within its segment.

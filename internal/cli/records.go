@@ -111,6 +111,11 @@ func showRecord(s *sheet, r *wire.RecordDetail) {
 		s.when("lease ends", r.LeaseEnd.Time())
 	}
 	s.when("forgotten", r.ExpiresAt.Time())
+	if r.State == "held" || r.State == "unknown" {
+		fence := fmt.Sprintf(" --fence %d --reason …", r.Fence)
+		s.advice("once records resolve "+r.ID+" --run-again"+fence+"   if it did not happen",
+			"once records resolve "+r.ID+" --status STATUS --body @FILE"+fence+"   if it did")
+	}
 	if r.Answer == nil {
 		return
 	}

@@ -147,7 +147,8 @@ func (g *Gateway) guard(r *config.Route) (http.Handler, error) {
 		return nil, err
 	}
 	match := r.Match
-	cfg.Store, cfg.Logger, cfg.BodyTimeout = g.cfg.Store, g.cfg.Logger, g.cfg.BodyTimeout
+	cfg.Store, cfg.BodyTimeout = g.cfg.Store, g.cfg.BodyTimeout
+	cfg.Logger = g.cfg.Logger.With("route", match)
 	cfg.Scope, cfg.Authorize = g.caller.scope, g.caller.authorize
 	if g.caller.asksNobody() {
 		cfg.Authorize = nil
