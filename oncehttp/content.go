@@ -2,6 +2,7 @@ package oncehttp
 
 import (
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -22,6 +23,13 @@ import (
 // maxParsed bounds the content that is compared by another rule than its bytes, after decoding: it
 // has to be in memory. What is longer counts by its bytes.
 const maxParsed = 8 << 20
+
+// Content of more than largeContent, and content that is compressed, is parsed by at most
+// maxParsing requests at a time: a JSON value can take 25 times the memory of its text.
+const (
+	largeContent = 256 << 10
+	maxParsing   = 2
+)
 
 // The rules as they are written into a fingerprint. They never change; so that a body that is
 // compared by another rule than before is another request, and never taken for the same.
@@ -86,7 +94,10 @@ func (c *Content) rule(media string) ContentRule {
 	return ContentRaw
 }
 
-var errDecode = errors.New("body can't be decoded")
+var (
+	errDecode = errors.New("body can't be decoded")
+	errBusy   = errors.New("other bodies are being parsed")
+)
 
 // content digests the body by the rule of its media type. Content that its rule can't read, such as
 // JSON with a name twice, counts by its bytes: it is the handler that refuses it.
@@ -163,6 +174,14 @@ func (m *guarded) parsed(
 ) (byte, digest, error) {
 	if rule == ContentMultipart {
 		return m.multipart(r, b, gzipped)
+	}
+	if gzipped || b.size > largeContent {
+		select {
+		case m.parsing <- struct{}{}:
+			defer func() { <-m.parsing }()
+		case <-r.Context().Done():
+			return 0, digest{}, fmt.Errorf("%w: %w", errBusy, context.Cause(r.Context()))
+		}
 	}
 	text, ok, err := m.text(b, gzipped)
 	if err != nil || !ok {

@@ -26,7 +26,9 @@ func Middleware(cfg Config) (func(http.Handler) http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new middleware: %w", err)
 	}
-	m := guarded{cfg: cfg, guard: g, drop: cfg.dropSet()}
+	m := guarded{
+		cfg: cfg, guard: g, drop: cfg.dropSet(), parsing: make(chan struct{}, maxParsing),
+	}
 	for _, text := range cfg.Content.Ignore {
 		paths, err := value.ParsePointer(text)
 		if err != nil {
@@ -43,11 +45,12 @@ func Middleware(cfg Config) (func(http.Handler) http.Handler, error) {
 
 // guarded is a handler whose requests run once.
 type guarded struct {
-	cfg    Config
-	guard  *once.Guard
-	drop   map[string]bool
-	ignore []value.Path
-	next   http.Handler
+	cfg     Config
+	guard   *once.Guard
+	drop    map[string]bool
+	ignore  []value.Path
+	parsing chan struct{} // holds a place for each large body that is being parsed
+	next    http.Handler
 }
 
 // recheckAfter is how old the answer of Authorize may be when a replay is sent: a repeat that
@@ -164,8 +167,10 @@ func (m *guarded) bodyProblem(err error) *Problem {
 		p.Detail = fmt.Sprintf("At most %d bytes are taken, and %d after decoding.", m.cfg.MaxBody,
 			m.cfg.Content.MaxDecoded)
 		return p
-	case errors.Is(err, errSpool):
-		m.cfg.Logger.Error("a request's body can't be kept in a temporary file", "error", err)
+	case errors.Is(err, errSpool), errors.Is(err, errBusy):
+		if !errors.Is(err, errBusy) { // else its client has left
+			m.cfg.Logger.Error("a request's body can't be kept in a temporary file", "error", err)
+		}
 		p := problem(ProblemNotProcessed, http.StatusServiceUnavailable, "Not possible now")
 		p.Detail = "The body could not be kept. The request was not worked; send it again later."
 		p.retryAfter = 1

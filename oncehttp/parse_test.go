@@ -154,7 +154,10 @@ func FuzzFingerprint(f *testing.F) {
 		f.Add(media, "br", []byte(part))
 	}
 	f.Fuzz(func(t *testing.T, media, encoding string, text []byte) {
-		m := &guarded{cfg: Config{Content: Content{MaxDecoded: 1 << 20}}}
+		m := &guarded{
+			cfg:     Config{Content: Content{MaxDecoded: 1 << 20}},
+			parsing: make(chan struct{}, maxParsing),
+		}
 		digest := func(text []byte) (once.Fingerprint, error) {
 			r, err := http.NewRequest(http.MethodPost, "http://api.test/orders?x=1", nil)
 			if err != nil {
