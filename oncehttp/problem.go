@@ -27,13 +27,16 @@ const (
 	ProblemRecordCorrupt = "record-corrupt"    // 500
 	ProblemNotFinished   = "not-finished"      // 504: its handler was told to stop
 	ProblemNotProcessed  = "not-processed"     // 503: the body could not be kept meanwhile
+	ProblemBodyTimeout   = "body-timeout"      // 408: with a BodyTimeout
 	// Of [Proxy]:
 	ProblemNotProxied      = "not-proxied"          // 400: it names no path
-	ProblemBodyTimeout     = "body-timeout"         // 408
 	ProblemUnreachable     = "upstream-unreachable" // 503: nothing was sent
 	ProblemUpstreamLost    = "upstream-lost"        // 502: no answer came
 	ProblemUpstreamTimeout = "upstream-timeout"     // 504: no answer came in time
-	problemTypePrefix      = "urn:once:problem:"    // of all of them
+)
+
+const (
+	problemTypePrefix      = "urn:once:problem:" // of all of them
 	contentTypeProblemJSON = "application/problem+json"
 )
 

@@ -74,7 +74,8 @@ func TestAPaymentThatASecondSignalCutOffIsHeldAndDecidedOnTheCommandLine(t *test
 	args := []string{"--to", origin.URL, "--scope", "header['x-account']", "--key", "required",
 		"--on-unknown", "hold"}
 	p := proxy(t, dir, args...)
-	if said := p.out.String(); !strings.Contains(said, "  POST /  (key required, on_unknown hold)") ||
+	said := p.out.String()
+	if !strings.Contains(said, "  POST /  (key required, on_unknown hold)") ||
 		!strings.Contains(said, "  PATCH /  (key required, on_unknown hold)") {
 		t.Errorf("the greeting doesn't tell what is guarded: %s", said)
 	}
@@ -168,7 +169,8 @@ func TestSeveralScopesOnTheCommandLineAreThePartsOfOne(t *testing.T) {
 		}
 		_ = res.Body.Close()
 		if got := ran.Load(); got != c.want {
-			t.Errorf("account %s, shop %s: it ran %d times, want %d", c.account, c.shop, got, c.want)
+			t.Errorf("account %s, shop %s: it ran %d times, want %d", c.account, c.shop, got,
+				c.want)
 		}
 	}
 }

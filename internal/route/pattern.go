@@ -111,7 +111,8 @@ func parseSegment(part string, last bool) (segment, error) {
 	case part == "" && last:
 		return segment{kind: rest}, nil
 	case part == "":
-		return segment{}, errors.New("expected single slashes: a doubled slash never comes, as paths are compared without")
+		return segment{}, errors.New("expected single slashes: a doubled slash never" +
+			" comes, as paths are compared without")
 	case part == "." || part == "..":
 		return segment{}, fmt.Errorf("expected a path without the segment %s: it never"+
 			" comes, as paths are compared without", part)

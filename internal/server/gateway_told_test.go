@@ -45,8 +45,8 @@ func TestGateway_ALostAttemptIsToldWithItsRecordAndNeverWithItsKey(t *testing.T)
 		if !strings.HasPrefix(d.Means, "An attempt ended, and nobody knows whether") {
 			t.Errorf("%s means %q", path, d.Means)
 		}
-		if a := s.decide("/api/v1/records/"+record.ID+"/release", wire.RecordChange{Change: anna}); a.
-			status != 200 {
+		a := s.decide("/api/v1/records/"+record.ID+"/release", wire.RecordChange{Change: anna})
+		if a.status != 200 {
 			t.Fatalf("release: %d %s", a.status, a.body)
 		}
 		changed := lines(t, &log, "request", "POST "+path)
