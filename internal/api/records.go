@@ -55,8 +55,8 @@ func (a *API) recordRoutes() []route {
 	}, {
 		method: http.MethodPost, pattern: one + "/release", id: "releaseRecord",
 		summary: "Free a key: the next request runs again",
-		doc: "Of a completed record: its answer is forgotten. Of one that is held or unknown: as " +
-			"resolve with run_again.",
+		doc: "Of a completed record: its answer is forgotten, and the work is done again. Of " +
+			"one that is held or unknown: as resolve with run_again.",
 		request: wire.RecordChange{}, response: wire.RecordDetail{},
 		handle: a.withRecords(a.releaseRecord),
 	}, {

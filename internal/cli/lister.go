@@ -24,6 +24,8 @@ type lister[T any] struct {
 	fetch        func(context.Context, *client.Client, client.Query) (client.Page[T], error)
 	columns      []screen.Column
 	row          func(*screen.Screen, *T) []screen.Cell
+	// none says what may be wrong with filters that match nothing; nil: there is nothing to say.
+	none func(filter map[string]string) string
 
 	// What tail and changes need beside it.
 	id func(*T) string
@@ -142,7 +144,11 @@ func (l *lister[T]) list(a *app, filter map[string]string, limit int) error {
 	switch errs := a.errs(); {
 	case !errs.Terminal:
 	case n == 0:
-		return errs.Printf("no %s matches", l.noun)
+		text := fmt.Sprintf("no %s matches", l.noun)
+		if l.none != nil {
+			text += l.none(filter)
+		}
+		return errs.Printf("%s", text)
 	case more:
 		return errs.Printf("%s", errs.Paint(screen.Dim,
 			fmt.Sprintf("the first %d; --limit N and --all show more", n)))

@@ -58,9 +58,9 @@ Everything else needs a file: routes, callers, limits, Redis (see docs/gateway.m
 		"(it passes) or required (400)")
 	c.Flags().StringVar(&f.onUnknown, "on-unknown", "retry", "what follows when an attempt is "+
 		"lost: retry or hold")
-	c.Flags().StringVar(&f.store, "store", "", "the store's `URL`, for example sqlite:once.db")
-	c.Flags().StringVar(&f.listen, "listen", "", "the clients' `ADDR`, host:port")
-	c.Flags().StringVar(&f.admin, "admin", "", "the operator's `ADDR`, host:port")
+	c.Flags().StringVar(&f.store, "store", "", "the store's `URL` (default sqlite:once.db)")
+	c.Flags().StringVar(&f.listen, "listen", "", "the clients' `ADDR` (default 127.0.0.1:8080)")
+	c.Flags().StringVar(&f.admin, "admin", "", "the operator's `ADDR` (default 127.0.0.1:8081)")
 	return c
 }
 

@@ -133,7 +133,11 @@ func TestAPaymentThatASecondSignalCutOffIsHeldAndDecidedOnTheCommandLine(t *test
 	if out := ask(0, "show", record.ID); !strings.Contains(out, `{"id":7}`) {
 		t.Errorf("show: %s", out)
 	}
-	ask(0, "release", record.ID, "--reason", "again")
+	if out := ask(2, "release", record.ID, "--reason", "again"); !strings.Contains(out,
+		"released, it runs a second time") {
+		t.Errorf("release: %s", out)
+	}
+	ask(0, "release", record.ID, "--reason", "again", "--yes")
 	if status, _, _ := p.pay("order-4711"); status != 200 || ran.Load() != 2 {
 		t.Errorf("%d after %d runs", status, ran.Load())
 	}

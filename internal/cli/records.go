@@ -35,7 +35,11 @@ which nobody knows whether it had its effect.
 	}, 0, 0, ""))
 	c.AddCommand(
 		l.listCommand(a, `List records, in the order of their store. --scope and --key together find
-the record of one key.`),
+the record of one key; both have to be whole.
+
+LAST is the last request that was worked or got the kept answer. A repeat that was told to wait
+doesn't count, and a replay only if it comes 1/32 of the retention after the one that is noted.
+KEY is the beginning of the key; of a short one nothing is shown.`),
 		a.showRecordCommand(), a.releaseRecordCommand(), a.resolveRecordCommand())
 	return c
 }
@@ -46,21 +50,28 @@ func recordLister() *lister[wire.Record] {
 		filters: []filter{
 			{"state", "in this `STATE`: " + strings.Join(recordStates, ", "),
 				fixed(recordStates...)},
-			{"scope", "of this `SCOPE`, its parts separated by commas", nil},
-			{"key", "with this `KEY`, as its request bore it", nil},
+			{"scope", "of this `SCOPE`: all of its parts, whole, with commas between them", nil},
+			{"key", "with this `KEY`, whole, as its request bore it; beside --scope", nil},
 		},
 		fetch: func(ctx context.Context, c *client.Client, q client.Query) (
 			client.Page[wire.Record], error) {
 			return c.Records(ctx, q)
 		},
-		columns: []screen.Column{{Title: "LAST"}, {Title: "ID"}, {Title: "SCOPE", Min: 6, Drop: 3},
-			{Title: "KEY", Min: 4, Drop: 2}, {Title: "REQUEST", Min: 8}, {Title: "STATE"},
-			{Title: "TRIES", Right: true, Drop: 1}},
+		none: func(filter map[string]string) string {
+			if filter["scope"] == "" {
+				return ""
+			}
+			return "; a scope has to be whole: all of its parts, with commas between them"
+		},
+		columns: []screen.Column{{Title: "LAST"}, {Title: "STATE"}, {Title: "REQUEST", Min: 8},
+			{Title: "SCOPE", Min: 6, Drop: 3}, {Title: "KEY", Min: 4, Drop: 2},
+			{Title: "TRIES", Right: true, Drop: 1}, {Title: "ID", Below: true}},
 		row: func(s *screen.Screen, r *wire.Record) []screen.Cell {
 			return []screen.Cell{
-				{Text: s.Time(r.LastAt.Time()), Style: screen.Dim}, {Text: r.ID},
-				{Text: strings.Join(r.Scope, ",")}, {Text: keyBegin(r.Key)}, {Text: r.Request},
-				{Text: r.State, Style: recordStyle(r.State)}, {Text: strconv.Itoa(r.Attempt)},
+				{Text: s.Time(r.LastAt.Time()), Style: screen.Dim},
+				{Text: r.State, Style: recordStyle(r.State)}, {Text: r.Request},
+				{Text: strings.Join(r.Scope, ",")}, {Text: keyBegin(r.Key)},
+				{Text: strconv.Itoa(r.Attempt)}, {Text: r.ID},
 			}
 		},
 		id:    func(r *wire.Record) string { return r.ID },
@@ -68,8 +79,13 @@ func recordLister() *lister[wire.Record] {
 	}
 }
 
-// keyBegin shows that what follows of a key is not shown.
-func keyBegin(key string) string { return key + "…" }
+// keyBegin shows that what follows of a key is not shown; of a short one nothing is known.
+func keyBegin(key string) string {
+	if key == "" {
+		return ""
+	}
+	return key + "…"
+}
 
 func recordStyle(state string) screen.Style {
 	switch state {
@@ -101,12 +117,12 @@ func showRecord(s *sheet, r *wire.RecordDetail) {
 	s.head("record "+r.ID, r.State, recordStyle(r.State), r.Means)
 	s.field("request", r.Request)
 	s.field("scope", strings.Join(r.Scope, ", "))
-	s.field("key begins", r.Key)
+	s.field("key begins", keyBegin(r.Key))
 	s.field("on unknown", r.OnUnknown)
 	s.field("attempt", fmt.Sprintf("%d, fence %d", r.Attempt, r.Fence))
 	s.when("claimed", r.ClaimedAt.Time())
 	s.when("finished", r.FinishedAt.Time())
-	s.when("last request", r.LastAt.Time())
+	s.when("last noted", r.LastAt.Time())
 	if r.State == "in_flight" {
 		s.when("lease ends", r.LeaseEnd.Time())
 	}
@@ -144,16 +160,64 @@ func (f *fenceFlag) value() *int64 {
 	return &f.n
 }
 
+// releaseFlags are what a person says to free a key.
+type releaseFlags struct {
+	fenceFlag
+	yes bool
+}
+
+func (f *releaseFlags) add(c *cobra.Command) {
+	f.fenceFlag.add(c)
+	c.Flags().BoolVar(&f.yes, "yes", false, "don't ask, also if the request is completed")
+}
+
 func (a *app) releaseRecordCommand() *cobra.Command {
-	var fence fenceFlag
+	var f releaseFlags
 	return a.oneChange("release ID", "Free a key: the next request runs again",
-		`Free a key: the next request with it runs again. The answer of a completed request is
-forgotten. For a held one it says: this did not happen.`, "ID", fence.add,
+		`Free a key: the next request with it runs again.
+
+For a held request it says: this did not happen. A completed one did happen: its answer is
+forgotten, and the next repeat does the work a SECOND time, such as charging a card again. That is
+asked about first; --yes goes on without asking.`, "ID", f.add,
 		func(ctx context.Context, c *client.Client, id string, by wire.Change) (json.RawMessage,
 			string, error) {
-			r, err := c.ReleaseRecord(ctx, id, wire.RecordChange{Change: by, Fence: fence.value()})
-			return r.JSON, "record " + id + ": now " + r.Value.State, err
+			done, err := a.mayRelease(ctx, c, id, &f)
+			if err != nil {
+				return nil, "", err
+			}
+			r, err := c.ReleaseRecord(ctx, id, wire.RecordChange{Change: by, Fence: f.value()})
+			text := "record " + id + ": now " + r.Value.State + "; the next request runs"
+			if done {
+				text += " a second time"
+			}
+			return r.JSON, text, err
 		})
+}
+
+// mayRelease looks at a record and asks about one whose work is done, or may be done by now. What
+// was looked at is what is released then.
+func (a *app) mayRelease(ctx context.Context, c *client.Client, id string, f *releaseFlags) (
+	done bool, err error) {
+	r, err := c.Record(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	if f.n == 0 {
+		f.n = r.Value.Fence
+	}
+	done = r.Value.State == "completed"
+	switch {
+	case f.yes, !done && r.Value.State != "in_flight":
+		return done, nil
+	case !a.canAsk():
+		return done, &usageError{err: errors.New("the request is " + r.Value.State + ": " +
+			"released, it runs a second time; nobody can be asked here, and --yes goes on " +
+			"without asking")}
+	}
+	asking, stop := signalContext()
+	defer stop()
+	return done, a.ask(asking, screen.Clean(fmt.Sprintf("%s is %s. Released, its next repeat runs a "+
+		"second time. Release it?", r.Value.Request, r.Value.State)))
 }
 
 // resolveFlags are what a person knows of a lost attempt.
@@ -170,8 +234,10 @@ func (f *resolveFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.runAgain, "run-again", false,
 		"it did not happen: the next request runs it")
 	c.Flags().IntVar(&f.status, "status", 0, "it happened: repeats get this `STATUS`")
-	c.Flags().StringArrayVar(&f.header, "header", nil, "and this `NAME: VALUE`; may be given again")
-	c.Flags().StringVar(&f.body, "body", "", "and this body: a `TEXT`, or @FILE")
+	c.Flags().StringArrayVar(&f.header, "header", nil, "with this `FIELD` in its header, such as "+
+		"\"Content-Type: application/json\"; may be given again")
+	c.Flags().StringVar(&f.body, "body", "", "with this `TEXT` as its body; @FILE: "+
+		"what is in FILE")
 }
 
 func (a *app) resolveRecordCommand() *cobra.Command {
@@ -208,7 +274,7 @@ func (f *resolveFlags) change(by wire.Change) (wire.ResolveChange, error) {
 	for _, line := range f.header {
 		name, value, found := strings.Cut(line, ":")
 		if !found {
-			return ch, &usageError{err: fmt.Errorf("--header %q: want NAME: VALUE", line)}
+			return ch, &usageError{err: fmt.Errorf("--header %q: want \"NAME: VALUE\"", line)}
 		}
 		ch.Answer.Header = append(ch.Answer.Header, wire.HeaderField{Name: strings.TrimSpace(name),
 			Value: strings.TrimSpace(value)})

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -78,7 +79,8 @@ Status 0: all passed; 1: some failed, or the target can't be reached; 2: a wrong
 	flags.StringSliceVar(&f.skip, "skip", nil, "leave these `IDS` out")
 	flags.IntVar(&f.parallel, "parallel", 8, "`N` scenarios side by side")
 	flags.DurationVar(&f.timeout, "timeout", 15*time.Second,
-		"how `LONG` each answer may take; more than a repeat waits at the target")
+		"the `DURATION` that each answer may take, such as 30s; longer than a repeat waits at the "+
+			"target")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object for each scenario")
 	return c
 }
@@ -132,7 +134,7 @@ func (a *app) runScenarios(c *cobra.Command, f *scenarioFlags) error {
 }
 
 func (a *app) scenariosList(f *scenarioFlags) *cobra.Command {
-	return takes(&cobra.Command{
+	c := takes(&cobra.Command{
 		Use:   "list",
 		Short: "List the scenarios: id, and what has to happen",
 		RunE: func(*cobra.Command, []string) error {
@@ -141,13 +143,28 @@ func (a *app) scenariosList(f *scenarioFlags) *cobra.Command {
 				return err
 			}
 			var b strings.Builder
+			enc := json.NewEncoder(&b)
+			enc.SetEscapeHTML(false)
 			for _, s := range list {
-				fmt.Fprintf(&b, "%-46s  %s\n", s.ID, s.Title)
+				if !f.json {
+					fmt.Fprintf(&b, "%-46s  %s\n", s.ID, s.Title)
+				} else if err := enc.Encode(listed{s.ID, s.Title, s.Why}); err != nil {
+					return err
+				}
 			}
 			_, err = a.io.Out.Write([]byte(b.String()))
 			return err
 		},
 	}, 0, 0, "")
+	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object for each scenario")
+	return c
+}
+
+// listed is a scenario as it is listed in JSON.
+type listed struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	Why   string `json:"why"`
 }
 
 func (f *scenarioFlags) files() fs.FS {

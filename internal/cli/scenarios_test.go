@@ -99,4 +99,11 @@ func TestTheSettingsOfScenariosAreAFileThatServes(t *testing.T) {
 		!strings.Contains(out, "race-of-twenty ") {
 		t.Errorf("status %d\n%s", status, out)
 	}
+	status, out, _ = quiet("scenarios", "list", "--json")
+	line, _, _ := strings.Cut(out, "\n")
+	var one struct{ ID, Title, Why string }
+	if err := json.Unmarshal([]byte(line), &one); err != nil || status != 0 || one.ID == "" ||
+		one.Title == "" || one.Why == "" {
+		t.Errorf("status %d, %v: %s", status, err, line)
+	}
 }

@@ -25,8 +25,11 @@ const nameWidth = 14
 func (s *sheet) head(what, state string, style screen.Style, reason string) {
 	fmt.Fprintf(&s.b, "%s  %s\n", s.s.Paint(screen.Bold, screen.Clean(what)),
 		s.s.Paint(style, screen.Clean(state)))
-	if reason != "" {
-		fmt.Fprintf(&s.b, "%s\n", screen.Clean(reason))
+	if reason = screen.Clean(reason); reason != "" {
+		if s.s.Terminal {
+			reason = screen.Wrap(reason, s.s.Width())
+		}
+		fmt.Fprintf(&s.b, "%s\n", reason)
 	}
 	s.b.WriteString("\n")
 }

@@ -142,6 +142,45 @@ func TestATableOnATerminalFitsItsWidth(t *testing.T) {
 	}
 }
 
+func TestAColumnBelowHasItsOwnLineWhereTheTerminalIsTooNarrow(t *testing.T) {
+	t.Parallel()
+	for width, want := range map[int]string{
+		24: "STATE  REQUEST  ID\n" +
+			"held   POST /p  0123456\n",
+		22: "STATE  REQUEST\n" +
+			"held   POST /p\n" +
+			"  0123456\n",
+		0: "STATE  REQUEST  ID\n" +
+			"held   POST /p  0123456\n",
+	} {
+		var b bytes.Buffer
+		table := at(&b, width > 0, width).NewTable(screen.Column{Title: "STATE"},
+			screen.Column{Title: "REQUEST", Min: 4}, screen.Column{Title: "ID", Below: true})
+		table.Row(cells("held", "POST /p", "0123456")...)
+		if err := table.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if b.String() != want {
+			t.Errorf("width %d:\n%s\nwant\n%s", width, &b, want)
+		}
+	}
+}
+
+func TestATextIsWrappedBetweenWords(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"":                       "",
+		"one":                    "one",
+		"one two three":          "one two\nthree",
+		"a word-that-is-long b":  "a\nword-that-is-long\nb",
+		"1234567 9 1234 67 9012": "1234567 9\n1234 67\n9012",
+	} {
+		if got := screen.Wrap(in, 9); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestColumnsKeepTheirWidthOverPages(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer

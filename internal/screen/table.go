@@ -14,6 +14,9 @@ type Column struct {
 	Min int
 	// Want is how wide a column should be before those with a Drop of 5 or more are kept.
 	Want int
+	// Below gives the column, on a terminal too narrow for all there is, a line of its own under
+	// each row, where it is whole. One column of a table may have it.
+	Below bool
 	// Drop lets a terminal that is too narrow do without the column; the largest goes first.
 	Drop int
 }
@@ -70,6 +73,7 @@ func (t *Table) Flush() error {
 	}
 	for _, row := range t.rows {
 		t.line(&b, row, widths)
+		t.below(&b, row, widths)
 	}
 	t.rows = t.rows[:0]
 	_, err := t.s.W.Write([]byte(b.String()))
@@ -89,6 +93,11 @@ func (t *Table) fit() []int {
 		return widths
 	}
 	room := t.s.Width()
+	for i, c := range t.cols {
+		if c.Below && total(widths) > room {
+			widths[i] = dropped
+		}
+	}
 	t.drop(widths, room, spare, func(c Column) int { return max(c.Min, c.Want) })
 	t.drop(widths, room, 1, func(c Column) int { return c.Min })
 	for total(widths) > room {
@@ -151,6 +160,15 @@ func (t *Table) widest(widths []int) int {
 		}
 	}
 	return best
+}
+
+// below writes what of a row has a line of its own, moved to the right.
+func (t *Table) below(b *strings.Builder, row []Cell, widths []int) {
+	for i, c := range t.cols {
+		if c.Below && widths[i] == dropped && row[i].Text != "" {
+			b.WriteString(strings.Repeat(" ", gap) + t.s.Paint(row[i].Style, row[i].Text) + "\n")
+		}
+	}
 }
 
 // line writes one row. Nothing follows its last text.

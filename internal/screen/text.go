@@ -85,3 +85,25 @@ func Cut(s string, n int) string {
 	}
 	return s
 }
+
+// Wrap breaks a clean text between words into lines of at most n columns; a word that is longer has
+// a line of its own.
+func Wrap(s string, n int) string {
+	var b strings.Builder
+	used := 0
+	for word := range strings.FieldsSeq(s) {
+		size := Columns(word)
+		switch {
+		case used == 0:
+		case used+1+size <= n:
+			b.WriteByte(' ')
+			used++
+		default:
+			b.WriteByte('\n')
+			used = 0
+		}
+		b.WriteString(word)
+		used += size
+	}
+	return b.String()
+}

@@ -12,7 +12,7 @@ type Record struct {
 	Fence      int64    `json:"fence" doc:"Rises with each attempt; the service got it."`
 	ClaimedAt  *Instant `json:"claimed_at" doc:"Start of the latest attempt."`
 	FinishedAt *Instant `json:"finished_at" doc:"Its end."`
-	LastAt     *Instant `json:"last_at" doc:"The last request."`
+	LastAt     *Instant `json:"last_at" doc:"The last request that was worked or replayed."`
 	LeaseEnd   *Instant `json:"lease_end" doc:"Until when the attempt has the key."`
 	ExpiresAt  *Instant `json:"expires_at" doc:"May be forgotten from then; null: never."`
 	Size       int      `json:"size" doc:"Bytes of the kept outcome."`
