@@ -168,7 +168,7 @@ type releaseFlags struct {
 
 func (f *releaseFlags) add(c *cobra.Command) {
 	f.fenceFlag.add(c)
-	c.Flags().BoolVar(&f.yes, "yes", false, "don't ask, also if the request is completed")
+	c.Flags().BoolVar(&f.yes, "yes", false, "don't ask about a completed request")
 }
 
 func (a *app) releaseRecordCommand() *cobra.Command {
@@ -207,17 +207,19 @@ func (a *app) mayRelease(ctx context.Context, c *client.Client, id string, f *re
 	}
 	done = r.Value.State == "completed"
 	switch {
-	case f.yes, !done && r.Value.State != "in_flight":
+	case r.Value.State == "in_flight": // it may be completed before the server looks
+		return false, &statusError{statusRefused, errors.New("the request runs: nothing was " +
+			"changed; look again when it has ended")}
+	case f.yes, !done:
 		return done, nil
 	case !a.canAsk():
-		return done, &usageError{err: errors.New("the request is " + r.Value.State + ": " +
-			"released, it runs a second time; nobody can be asked here, and --yes goes on " +
-			"without asking")}
+		return done, &usageError{err: errors.New("the request is completed: released, it runs " +
+			"a second time; nobody can be asked here, and --yes goes on without asking")}
 	}
 	asking, stop := signalContext()
 	defer stop()
-	return done, a.ask(asking, screen.Clean(fmt.Sprintf("%s is %s. Released, its next repeat runs a "+
-		"second time. Release it?", r.Value.Request, r.Value.State)))
+	return done, a.ask(asking, screen.Clean(r.Value.Request)+
+		" is completed. Released, its next repeat runs a second time. Release it?")
 }
 
 // resolveFlags are what a person knows of a lost attempt.
@@ -234,9 +236,9 @@ func (f *resolveFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.runAgain, "run-again", false,
 		"it did not happen: the next request runs it")
 	c.Flags().IntVar(&f.status, "status", 0, "it happened: repeats get this `STATUS`")
-	c.Flags().StringArrayVar(&f.header, "header", nil, "with this `FIELD` in its header, such as "+
-		"\"Content-Type: application/json\"; may be given again")
-	c.Flags().StringVar(&f.body, "body", "", "with this `TEXT` as its body; @FILE: "+
+	c.Flags().StringArrayVar(&f.header, "header", nil, "repeats get this `FIELD` in the header, "+
+		"such as \"Content-Type: application/json\"; may be given again")
+	c.Flags().StringVar(&f.body, "body", "", "repeats get this `TEXT` as the body; @FILE: "+
 		"what is in FILE")
 }
 

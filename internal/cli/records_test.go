@@ -25,12 +25,18 @@ func paidOnce(t *testing.T, key string) (p *process, id string, ran *atomic.Int6
 	if status, body, _ := p.pay(key); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
+	return p, p.recordID(key), ran
+}
+
+// recordID is the id of a key's record.
+func (p *process) recordID(key string) string {
+	p.t.Helper()
 	var record struct{ ID string }
 	line := p.told("records", "list", "--scope", "a1", "--key", key, "-o", "json")
 	if err := json.Unmarshal([]byte(line), &record); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	return p, record.ID, ran
+	return record.ID
 }
 
 var colours = regexp.MustCompile("\x1b\\[[0-9]+m")
@@ -75,6 +81,32 @@ func TestToReleaseACompletedRecordIsAskedAbout(t *testing.T) {
 	}
 	if p.pay("order-4711"); ran.Load() != 2 {
 		t.Errorf("it ran %d times, want 2", ran.Load())
+	}
+}
+
+func TestARequestThatRunsIsNotReleased(t *testing.T) {
+	t.Parallel()
+	began, end := make(chan struct{}, 1), make(chan struct{})
+	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		began <- struct{}{}
+		<-end
+	}))
+	t.Cleanup(service.Close)
+	p := proxy(t, t.TempDir(), "--to", service.URL, "--scope", "header['x-account']")
+	answered := make(chan int)
+	go func() {
+		status, _, _ := p.pay("order-4711")
+		answered <- status
+	}()
+	<-began
+	id := p.recordID("order-4711")
+	status, out, errs := run("records", "release", id, why, "--yes", "--server", p.admin)
+	if status != 4 || !strings.Contains(errs, "the request runs") {
+		t.Errorf("status %d: %s%s", status, out, errs)
+	}
+	close(end)
+	if status := <-answered; status != http.StatusOK {
+		t.Errorf("the request was answered %d", status)
 	}
 }
 
