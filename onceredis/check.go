@@ -68,6 +68,51 @@ func (s *Store) Check(ctx context.Context) error {
 	})
 }
 
+// UnsafeError refuses a server that forgets records by design.
+type UnsafeError struct {
+	// Problem says what the server does, and Remedy how to set it.
+	Problem, Remedy string
+	// Field of [Config] that accepts it as it is: AllowEviction, or Persistence.
+	Field string
+}
+
+// Error tells all of it.
+func (e *UnsafeError) Error() string {
+	accept := e.Field
+	if accept == "Persistence" {
+		accept += " none"
+	}
+	return "check redis: " + e.Problem + "; " + e.Remedy + ", or " + accept + " to accept that"
+}
+
+// Ping reports whether the servers that hold records answer, and are there to be written to. In a
+// Cluster all masters are asked, behind Sentinel the present one. The error wraps
+// [once.ErrUnavailable]. ctx bounds it.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.bounded(ctx, func() error {
+		if s.cluster == nil {
+			return pingNode(ctx, s.client)
+		}
+		return s.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			return pingNode(ctx, node)
+		})
+	})
+}
+
+func pingNode(ctx context.Context, node redis.Cmdable) error {
+	text, err := node.Info(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("ping redis: %w", unavailable(err))
+	}
+	switch info := parseInfo(text); {
+	case info["role"] != "master":
+		return fmt.Errorf("ping redis: %w: the server is a %s", once.ErrUnavailable, info["role"])
+	case info["loading"] == "1":
+		return fmt.Errorf("ping redis: %w: the server still loads", once.ErrUnavailable)
+	}
+	return nil
+}
+
 // masters are the servers that hold records, in the order of their addresses.
 func (s *Store) masters(ctx context.Context) ([]*redis.Client, error) {
 	if s.cluster == nil {
@@ -109,12 +154,12 @@ func (s *Store) checkNode(ctx context.Context, node redis.Cmdable, master bool) 
 	case master && role != "master":
 		return fmt.Errorf("check redis: the server is a %s, records are kept on the master", role)
 	case policy != "noeviction" && !s.cfg.AllowEviction:
-		return fmt.Errorf("check redis: maxmemory-policy is %s: the server removes keys when its "+
-			"memory is full, and their operations run again; set noeviction, or AllowEviction to "+
-			"accept that", policy)
+		return &UnsafeError{Problem: "maxmemory-policy is " + policy + ": the server removes " +
+			"keys when its memory is full, and their operations run again",
+			Remedy: "set noeviction", Field: "AllowEviction"}
 	case aof != "1" && s.cfg.Persistence != PersistNone:
-		return errors.New("check redis: appendonly is off: a restart forgets keys, and their " +
-			"operations run again; set appendonly yes, or Persistence none to accept that")
+		return &UnsafeError{Problem: "appendonly is off: a restart forgets keys, and their " +
+			"operations run again", Remedy: "set appendonly yes", Field: "Persistence"}
 	}
 	if s.cfg.Persistence == PersistAlways {
 		return checkFlush(ctx, node)

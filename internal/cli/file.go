@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -110,6 +111,9 @@ func (a *app) check(f *settings) error {
 	for _, p := range cfg.Warnings {
 		a.warn("%s", p)
 	}
+	if unfit := server.Unfit(cfg); len(unfit) > 0 {
+		return &config.Error{Problems: unfit}
+	}
 	idle, err := server.Compare(context.Background(), cfg)
 	var refused *config.Error
 	if errors.As(err, &refused) {
@@ -133,9 +137,21 @@ func (a *app) check(f *settings) error {
 		beside = ""
 		a.warn("not compared with the store: %v", err)
 	}
-	a.say("%s is right: %s, %s, %s%s", f.file, plural(len(cfg.Sources), "source"),
-		plural(len(cfg.Machines), "flow"), plural(len(cfg.Destinations), "destination"), beside)
+	a.say("%s is right: %s%s", f.file, contents(cfg), beside)
 	return nil
+}
+
+// contents counts what a configuration declares.
+func contents(cfg *config.Config) string {
+	var list []string
+	if cfg.Gateway != nil {
+		list = []string{"1 gateway", plural(len(cfg.Gateway.Routes), "route")}
+	}
+	if len(cfg.Sources)+len(cfg.Machines)+len(cfg.Destinations) > 0 || cfg.Gateway == nil {
+		list = append(list, plural(len(cfg.Sources), "source"),
+			plural(len(cfg.Machines), "flow"), plural(len(cfg.Destinations), "destination"))
+	}
+	return strings.Join(list, ", ")
 }
 
 // warn writes to the standard error.

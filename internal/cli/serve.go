@@ -100,6 +100,9 @@ func (a *app) serveConfig(cfg *config.Config, name string, example bool,
 	ctx, stop := signalContext()
 	defer stop()
 	log := logger(a.io.Err, cfg.Log)
+	if cfg.Gateway != nil && cfg.Gateway.Records != "" {
+		server.LogRedis(log)
+	}
 	spans, err := tracing.FromEnv(ctx, version(), log)
 	if err != nil { // what is received and worked doesn't depend on it
 		log.Warn("nothing is traced", "error", err)

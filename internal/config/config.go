@@ -132,6 +132,11 @@ func Parse(name string, src []byte, env Env) (*Config, error) {
 		return nil, err
 	}
 	c.File, c.Warnings = name, located(l.warnings, l.src)
+	if c.Gateway != nil {
+		for field, p := range c.Gateway.at {
+			c.Gateway.at[field] = located([]Problem{p}, l.src)[0]
+		}
+	}
 	return c, nil
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -32,12 +33,23 @@ type Gateway struct {
 	Timeouts GatewayTimeouts
 	// Records is the URL of a Redis that keeps the records; empty: the store does.
 	Records string
-	// MayForget accepts that Redis forgets a record that waits for a person.
-	MayForget bool
+	// MayForget accepts that Redis forgets a record that waits for a person, MayEvict that it
+	// removes records when its memory is full.
+	MayForget, MayEvict bool
 	// Seal are the keys that encrypt kept answers, 32 bytes each; none: they aren't encrypted.
 	Seal [][]byte
 	// Docs is the URL of a page about the API's keys; empty: there is none.
 	Docs string
+
+	// at are the places of what only the program that serves can judge.
+	at map[string]Problem
+}
+
+// Wrong is a problem of what was accepted at first: field is records or jwks.
+func (g *Gateway) Wrong(field, format string, args ...any) Problem {
+	p := g.at[field]
+	p.Msg = fmt.Sprintf(format, args...)
+	return p
 }
 
 // GatewayAuth is asked before a claim and before each replay.
@@ -76,7 +88,7 @@ func (r *reader) gateway(o *object) {
 	if g == nil || g.n == nil {
 		return
 	}
-	c := &Gateway{}
+	c := &Gateway{at: map[string]Problem{}}
 	r.c.Gateway = c
 	c.Upstream = r.urlField(g, "upstream")
 	c.Host = g.choice("host", "", "keep", "upstream")
@@ -162,6 +174,8 @@ func (r *reader) jwt(g *object) *GatewayJWT {
 	}
 	if n := o.get("jwks"); n != nil && n.kind == textKind && n.text == "" {
 		r.add(n.at, "jwks is empty; expected %s", want)
+	} else if n != nil {
+		r.c.Gateway.at["jwks"] = r.problems.at(n.at, "")
 	}
 	o.close("jwt")
 	return j
@@ -174,11 +188,15 @@ var redisSchemes = []string{"redis", "rediss", "redis+cluster", "rediss+cluster"
 // records reads where records are kept that are not in the store.
 func (r *reader) records(g *object, c *Gateway) {
 	c.MayForget = g.boolean("redis_may_forget", false)
+	c.MayEvict = g.boolean("redis_may_evict", false)
 	n := g.textNode("records", "redis://HOST:PORT")
 	if n == nil {
-		if c.MayForget {
-			r.add(g.get("redis_may_forget").pos(), "redis_may_forget has no meaning without"+
-				" `records`; expected records: redis://HOST:PORT, or no such line")
+		for field, set := range map[string]bool{"redis_may_forget": c.MayForget,
+			"redis_may_evict": c.MayEvict} {
+			if set {
+				r.add(g.get(field).pos(), "%s has no meaning without `records`; expected records:"+
+					" redis://HOST:PORT, or no such line", field)
+			}
 		}
 		return
 	}
@@ -190,6 +208,7 @@ func (r *reader) records(g *object, c *Gateway) {
 		g.out.put("records", textOut(masked))
 	}
 	c.Records = n.text
+	c.at["records"] = r.problems.at(n.at, "")
 }
 
 // sealKeySize is that of AES-256.

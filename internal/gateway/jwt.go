@@ -54,29 +54,43 @@ func newTokens(cfg *Config) (*tokens, error) {
 	return t, nil
 }
 
+// CheckKeys says what is wrong with a file of keys.
+func CheckKeys(name string) error {
+	_, _, err := readKeys(name)
+	return err
+}
+
 // read reads the file.
 func (t *tokens) read() error {
-	name := t.cfg.Gateway.JWT.File
-	f, err := os.Open(name)
+	keys, info, err := readKeys(t.cfg.Gateway.JWT.File)
 	if err != nil {
 		return fmt.Errorf("read jwt.jwks: %w", err)
+	}
+	t.keys, t.size, t.at = keys, info.Size(), info.ModTime()
+	return nil
+}
+
+func readKeys(name string) ([]jose.JSONWebKey, os.FileInfo, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	// Before it is read: what is written meanwhile is a change, then.
 	info, err := f.Stat()
 	if err != nil {
-		return fmt.Errorf("read jwt.jwks: %w", err)
+		return nil, nil, err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxKeysBytes+1))
 	if err != nil {
-		return fmt.Errorf("read jwt.jwks: %w", err)
+		return nil, nil, err
 	}
 	if len(b) > maxKeysBytes {
-		return fmt.Errorf("read jwt.jwks: %s has more than %d bytes", name, maxKeysBytes)
+		return nil, nil, fmt.Errorf("%s has more than %d bytes", name, maxKeysBytes)
 	}
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(b, &set); err != nil {
-		return fmt.Errorf("read jwt.jwks: %s: %w", name, err)
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	var keys []jose.JSONWebKey
 	for _, k := range set.Keys {
@@ -85,11 +99,10 @@ func (t *tokens) read() error {
 		}
 	}
 	if len(keys) == 0 || len(keys) > maxKeys {
-		return fmt.Errorf("read jwt.jwks: %s has %d public keys for signatures, want 1 to %d", name,
+		return nil, nil, fmt.Errorf("%s has %d public keys for signatures, want 1 to %d", name,
 			len(keys), maxKeys)
 	}
-	t.keys, t.size, t.at = keys, info.Size(), info.ModTime()
-	return nil
+	return keys, info, nil
 }
 
 func isAsymmetric(k jose.JSONWebKey) bool {

@@ -75,7 +75,7 @@ func Families() []Family {
 		{nameRecords, "gauge", []string{"state"},
 			"Records in the store. Of records in Redis there is no count."},
 		{nameReady, "gauge", nil,
-			"1 while the store can be written, as of this scrape."},
+			"1 while the store can be written and the records' Redis answers, as of this scrape."},
 		{nameBuild, "gauge", []string{"version", "goversion"},
 			"1, with the version of the program."},
 	}

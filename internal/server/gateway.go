@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/gateway"
 	"github.com/oncekit/once/onceredis"
@@ -27,12 +25,13 @@ func (s *Server) openRecords(ctx context.Context) error {
 		s.records = s.store.Records()
 		return nil
 	}
-	client, err := redisClient(g.Records)
+	connect, err := redisClient(g.Records)
 	if err != nil {
-		return fmt.Errorf("open records: %w", err)
+		return fmt.Errorf("open records: the URL of the Redis: %w", err)
 	}
+	client := connect()
 	s.closers = append(s.closers, client)
-	cfg := onceredis.Config{MayForget: g.MayForget}
+	cfg := onceredis.Config{MayForget: g.MayForget, AllowEviction: g.MayEvict}
 	if g.MayForget {
 		cfg.Persistence = onceredis.PersistNone
 	}
@@ -44,48 +43,11 @@ func (s *Server) openRecords(ctx context.Context) error {
 		return fmt.Errorf("open records: %w", err)
 	}
 	if err := records.Open(ctx); err != nil {
-		return fmt.Errorf("open records: %w", err)
+		return fmt.Errorf("open records: %w", inFile(err))
 	}
+	s.recordsReady = cached(records.Ping, recordsPingLimit)
 	s.records = records
 	return nil
-}
-
-// redisClient makes the client that a URL of the file names.
-func redisClient(url string) (redis.UniversalClient, error) {
-	scheme, rest, _ := strings.Cut(url, "://")
-	plain, kind, _ := strings.Cut(scheme, "+")
-	url = plain + "://" + rest
-	switch kind {
-	case "cluster":
-		o, err := redis.ParseClusterURL(url)
-		if err != nil {
-			return nil, hideURL(err)
-		}
-		o.ContextTimeoutEnabled = true
-		return redis.NewClusterClient(o), nil
-	case "sentinel":
-		o, err := redis.ParseFailoverURL(url)
-		if err != nil {
-			return nil, hideURL(err)
-		}
-		o.ContextTimeoutEnabled = true
-		return redis.NewFailoverClient(o), nil
-	}
-	o, err := redis.ParseURL(url)
-	if err != nil {
-		return nil, hideURL(err)
-	}
-	o.ContextTimeoutEnabled = true
-	return redis.NewClient(o), nil
-}
-
-// hideURL keeps a URL, which may hold a password, out of the error that says what is wrong with it.
-func hideURL(err error) error {
-	text := err.Error()
-	if strings.Contains(text, "://") {
-		text = "it can't be read"
-	}
-	return fmt.Errorf("the URL of the Redis: %s", text)
 }
 
 // makeGateway makes the gateway that the file describes.

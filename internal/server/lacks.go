@@ -10,6 +10,7 @@ import (
 
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/config"
+	"github.com/oncekit/once/internal/gateway"
 	"github.com/oncekit/once/oncesqlite"
 )
 
@@ -28,6 +29,30 @@ func Lacks(cfg *config.Config, handlers map[string]inbox.Handler) []config.Probl
 			add("source %s: `to: {handler: %s}` names a handler that this program does not have%s;"+
 				" build one with it (see examples/handler), or use `to: {http: URL}`",
 				src.Name, h.Name, has)
+		}
+	}
+	return list
+}
+
+// Unfit returns what of a configuration can't be used as it is: the URL of a Redis, a file with
+// keys. It reads files and connects to nothing.
+func Unfit(cfg *config.Config) []config.Problem {
+	g := cfg.Gateway
+	if g == nil {
+		return nil
+	}
+	var list []config.Problem
+	if g.Records != "" {
+		if _, err := redisClient(g.Records); err != nil {
+			list = append(list, g.Wrong("records", "records can't be used: %v; expected a URL such"+
+				" as redis://HOST:PORT/0, redis+cluster://HOST:PORT or"+
+				" redis+sentinel://HOST:PORT?master_name=NAME", err))
+		}
+	}
+	if g.JWT != nil {
+		if err := gateway.CheckKeys(g.JWT.File); err != nil {
+			list = append(list, g.Wrong("jwks", "jwks can't be used: %v; expected a file with a"+
+				" key set (JWKS)", err))
 		}
 	}
 	return list

@@ -72,7 +72,7 @@ func (s *Server) serveAdmin() error {
 	handler, err := api.New(api.Config{
 		Records: records,
 		Browser: s.store, Operator: s.store, Transactor: s.store, Engine: s.engine,
-		Ping: s.store.Ping, Route: s.route, Metrics: s.metrics, Destinations: s.status,
+		Ping: s.ready, Route: s.route, Metrics: s.metrics, Destinations: s.status,
 		Sources: s.standing,
 		Token:   s.cfg.Admin.Token, Hosts: s.cfg.Admin.Hosts, Listen: s.cfg.Admin.Listen,
 		Logger: s.log, Version: s.opts.Version,

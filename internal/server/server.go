@@ -68,10 +68,12 @@ type Server struct {
 	dispatcher *queue.Dispatcher
 	// records are the gateway's; nil: there is no gateway.
 	records once.Store
-	gateway *gateway.Gateway
-	closers []closer // closed at the end
-	senders listener
-	admin   listener
+	// recordsReady asks where the records are kept, if that is not the store; nil: it is.
+	recordsReady func(context.Context) error
+	gateway      *gateway.Gateway
+	closers      []closer // closed at the end
+	senders      listener
+	admin        listener
 }
 
 type closer = io.Closer
@@ -87,7 +89,8 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 	for _, src := range s.cfg.Sources {
 		s.sources[src.Name] = src
 	}
-	if lacks := Lacks(o.Config, o.Handlers); len(lacks) > 0 {
+	lacks := append(Unfit(o.Config), Lacks(o.Config, o.Handlers)...)
+	if len(lacks) > 0 {
 		return nil, &config.Error{Problems: lacks}
 	}
 	for _, p := range s.cfg.Warnings {
