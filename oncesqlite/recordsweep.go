@@ -21,7 +21,8 @@ const (
 )
 
 // Sweep implements [once.Sweeper]. [Store.Sweep] does the same beside its own work: whoever calls
-// that one need not call this one. One call removes at most 256 records.
+// that one need not call this one. Otherwise [once.RunSweeper] does it: without, the file keeps
+// what is past its retention. One call removes at most 256 records.
 func (r *Records) Sweep(ctx context.Context, limit int) (int, error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("sweep records: limit %d, want at least 1", limit)

@@ -145,7 +145,7 @@ func TestATableOnATerminalFitsItsWidth(t *testing.T) {
 func TestAColumnBelowHasItsOwnLineWhereTheTerminalIsTooNarrow(t *testing.T) {
 	t.Parallel()
 	for width, want := range map[int]string{
-		24: "STATE  REQUEST  ID\n" +
+		23: "STATE  REQUEST  ID\n" +
 			"held   POST /p  0123456\n",
 		22: "STATE  REQUEST\n" +
 			"held   POST /p\n" +
