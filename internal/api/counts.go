@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/wire"
 	"github.com/oncekit/once/queue"
 )
@@ -15,7 +16,7 @@ func (a *API) counts(c *call) (any, error) {
 		return nil, err
 	}
 	out := wire.Counts{Callbacks: []wire.CallbackCount{}, Effects: []wire.EffectCount{},
-		Tasks: []wire.TaskCount{}}
+		Tasks: []wire.TaskCount{}, Records: a.recordCounts()}
 	for of, n := range kept.Rows {
 		switch {
 		case n == 0:
@@ -44,6 +45,22 @@ func (a *API) counts(c *call) (any, error) {
 		return cmp.Or(cmp.Compare(a.Flow, b.Flow), cmp.Compare(a.State, b.State))
 	})
 	return out, nil
+}
+
+// recordCounts tells what needs a person first.
+func (a *API) recordCounts() []wire.RecordCount {
+	out := []wire.RecordCount{}
+	if a.cfg.Records == nil || a.cfg.Records.Counts == nil {
+		return out
+	}
+	kept := a.cfg.Records.Counts()
+	for _, state := range []once.RecordState{once.Held, once.Lost, once.InFlight, once.Completed,
+		once.Released} {
+		if n := kept[state]; n != 0 {
+			out = append(out, wire.RecordCount{State: string(state), N: n})
+		}
+	}
+	return out
 }
 
 // byPlace compares states by the order in which people read them.

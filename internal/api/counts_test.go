@@ -11,7 +11,8 @@ func TestCountsAreInTheOrderOfTheirNamesAndStates(t *testing.T) {
 	e.get("/api/v1/counts").exactly(`{
   "callbacks": [],
   "effects": [],
-  "tasks": []
+  "tasks": [],
+  "records": []
 }
 `)
 	for range 3 {
@@ -64,7 +65,8 @@ func TestCountsAreInTheOrderOfTheirNamesAndStates(t *testing.T) {
       "state": "running",
       "n": 1
     }
-  ]
+  ],
+  "records": []
 }
 `)
 	e.get("/api/v1/counts?state=dead").problem(400, "bad-request", "there is none here")

@@ -27,6 +27,8 @@ type RecordsConfig struct {
 	Read func(id once.Identity, o once.Outcome) (*wire.RecordAnswer, error)
 	// Make makes an outcome of an answer.
 	Make func(id once.Identity, status int, header http.Header, body []byte) (once.Outcome, error)
+	// Counts are the records by state. Default: they aren't counted.
+	Counts func() map[once.RecordState]int64
 	// Scoped is true where keys belong to a scope.
 	Scoped bool
 	// ReadKey reads a key as a request bears it, bare or quoted.

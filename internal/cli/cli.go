@@ -103,7 +103,7 @@ through a state machine to its effects: exactly as if it had arrived once.`,
 	root.SetOut(a.io.Out)
 	root.SetErr(a.io.Err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return &usageError{err, hint(c)}
+		return &usageError{plainFlag(err), hint(c)}
 	})
 	root.AddGroup(&cobra.Group{ID: groupServer, Title: "A server:"},
 		&cobra.Group{ID: groupOperator, Title: "Its operator:"})
@@ -135,6 +135,20 @@ func refuseEmpty(c *cobra.Command) (err error) {
 		}
 	})
 	return err
+}
+
+// plainFlag says what a flag takes, without the words of Go's library.
+func plainFlag(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	want := map[string]string{"int": "a whole number", "int64": "a whole number",
+		"bool": "true or false", "duration": "a time such as 30s"}[invalid.GetFlag().Value.Type()]
+	if want == "" {
+		return err
+	}
+	return fmt.Errorf("--%s %s: want %s", invalid.GetFlag().Name, invalid.GetValue(), want)
 }
 
 // help is what a command does that has commands below it.

@@ -72,6 +72,8 @@ func (f *proxyFlags) load(c *cobra.Command) (*config.Config, error) {
 	switch {
 	case f.to == "":
 		return wrong("--to is missing: the URL of the API")
+	case !strings.Contains(f.to, "://"):
+		return wrong("--to %s is no URL: is it http://%s?", f.to, f.to)
 	case len(f.scopes) == 0 || slices.Contains(f.scopes, ""):
 		return wrong("--scope is missing: say whose a key is, such as " +
 			"--scope \"header['x-account-id']\", or --scope none if all callers may share keys")

@@ -116,6 +116,18 @@ func TestAPaymentThatASecondSignalCutOffIsHeldAndDecidedOnTheCommandLine(t *test
 		strings.Contains(out, "4711") {
 		t.Errorf("list: %s", out)
 	}
+	if status, out, errs := run("status", "--server", p.admin); status != 0 ||
+		!strings.Contains(out, "RECORDS") ||
+		!strings.Contains(out, "1 held record needs a person: once records list --state held") {
+		t.Errorf("status: %d %s%s", status, out, errs)
+	}
+	if out := ask(2, "list", "--key", "order-4711"); !strings.Contains(out, "--scope is missing") {
+		t.Errorf("without a scope: %s", out)
+	}
+	if out := ask(2, "resolve", record.ID, "--status", "abc"); !strings.Contains(out,
+		"--status abc: want a whole number") || strings.Contains(out, "strconv") {
+		t.Errorf("status abc: %s", out)
+	}
 	if out := ask(0, "show", record.ID); !strings.Contains(out, "nobody knows") {
 		t.Errorf("show: %s", out)
 	}
@@ -195,7 +207,10 @@ func TestAGatewayInOneLineSaysWhatIsMissing(t *testing.T) {
 			"--key", "no"}},
 		{"want retry or hold", []string{"--to", "http://h", "--scope", "none",
 			"--on-unknown", "x"}},
-		{"upstream is no URL", []string{"--to", "127.0.0.1:1", "--scope", "none"}},
+		{"--to 127.0.0.1:1 is no URL: is it http://127.0.0.1:1?", []string{"--to", "127.0.0.1:1",
+			"--scope", "none"}},
+		{"stands in quotes: header['x-account-id']", []string{"--to", "http://h", "--scope",
+			"header[x-account-id]"}},
 		{"doesn't exist here", []string{"--to", "http://h", "--scope", "body.account"}},
 		{"scope: ", []string{"--to", "http://h", "--scope", "header['x"}},
 	} {

@@ -55,7 +55,13 @@ func recordLister() *lister[wire.Record] {
 		},
 		fetch: func(ctx context.Context, c *client.Client, q client.Query) (
 			client.Page[wire.Record], error) {
-			return c.Records(ctx, q)
+			page, err := c.Records(ctx, q)
+			var p *wire.Problem
+			if errors.As(err, &p) && strings.HasPrefix(p.Detail, "scope is missing") {
+				err = &usageError{err: errors.New("--scope is missing: --key finds the record of " +
+					"a key in its scope")}
+			}
+			return page, err
 		},
 		none: func(filter map[string]string) string {
 			if filter["scope"] == "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/client"
 	"github.com/oncekit/once/internal/screen"
 	"github.com/oncekit/once/internal/wire"
@@ -127,6 +128,7 @@ func (o *overview) show(s *sheet) error {
 	}
 	s.matrix("EFFECTS", names, queue.States(queue.Effect), effectLister().count(&o.counts))
 	o.tasks(s)
+	o.records(s)
 	o.waiting(s)
 	return s.flush()
 }
@@ -183,6 +185,20 @@ func (o *overview) tasks(s *sheet) {
 	s.b.WriteString("\n")
 }
 
+// records shows how many requests of a gateway are remembered, those that need a person first.
+func (o *overview) records(s *sheet) {
+	if len(o.counts.Records) == 0 {
+		return
+	}
+	s.table(func(t *screen.Table) {
+		for _, c := range o.counts.Records {
+			t.Row(screen.Cell{Text: c.State, Style: recordStyle(c.State)},
+				screen.Cell{Text: strconv.FormatInt(c.N, 10)})
+		}
+	}, screen.Column{Title: "RECORDS", Min: 8}, screen.Column{Title: "N", Right: true})
+	s.b.WriteString("\n")
+}
+
 // waiting says who keeps callbacks or effects waiting, and what needs a person.
 func (o *overview) waiting(s *sheet) {
 	for _, src := range o.sources {
@@ -195,6 +211,11 @@ func (o *overview) waiting(s *sheet) {
 			s.wait("destination "+d.Name, "effects wait", d.Reason, d.PausedSince)
 		}
 	}
+	var records []counted
+	for _, c := range o.counts.Records {
+		records = append(records, counted{state: c.State, n: c.N})
+	}
+	s.needs("records", string(once.Held), records)
 	for _, kind := range []struct {
 		plural string
 		counts []counted

@@ -90,7 +90,12 @@ func (r *reader) gateway(o *object) {
 	}
 	c := &Gateway{at: map[string]Problem{}}
 	r.c.Gateway = c
-	c.Upstream = r.urlField(g, "upstream")
+	if to := g.n.member("to"); to != nil && !g.has("upstream") {
+		r.add(to.at, "the gateway has no `to`; expected upstream: http://HOST[:PORT]")
+		g.known = append(g.known, "upstream", "to") // it was told
+	} else {
+		c.Upstream = r.urlField(g, "upstream")
+	}
 	c.Host = g.choice("host", "", "keep", "upstream")
 	c.TLS = r.tls(g, c.Upstream)
 	c.Strict = g.choice("normalize", "strict", "strict", "none") == "strict"

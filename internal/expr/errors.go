@@ -1,6 +1,8 @@
 package expr
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -42,7 +44,15 @@ const maxMessage = 240
 
 // compileError turns the first of CEL's issues into an error for people.
 func compileError(iss *cel.Issues, text string, allowed VarSet, pos Position) *CompileError {
-	first := iss.Errors()[0]
+	first, want := iss.Errors()[0], ""
+	for _, e := range iss.Errors() {
+		if name, ok := quotedAfter(e.Message, "undeclared reference to '"); ok && want == "" {
+			if want = inQuotes(text, name); want != "" {
+				first = e
+				want = "unknown name " + name + "; a name like this stands in quotes: " + want
+			}
+		}
+	}
 	offset := 0
 	above := first.Location.Line() - 1 // lines are counted from 1, columns from 0
 	for line := range strings.Lines(text) {
@@ -55,10 +65,32 @@ func compileError(iss *cel.Issues, text string, allowed VarSet, pos Position) *C
 	size := utf8.RuneCountInString(text)
 	offset = min(offset+max(first.Location.Column(), 0), size)
 	msg := cleanCompile(first.Message, allowed)
+	if want != "" {
+		msg = want
+	}
 	if offset == size && strings.HasPrefix(msg, "unexpected ") {
 		msg = tooShort
 	}
 	return &CompileError{Offset: int(pos) + offset, Msg: msg}
+}
+
+// bare are names with hyphens, and names in brackets, that CEL takes for variables.
+var bare = []*regexp.Regexp{
+	regexp.MustCompile(`([A-Za-z_][\w.]*)\[\s*([A-Za-z_]\w*(?:-\w+)*)\s*\]`),
+	regexp.MustCompile(`([A-Za-z_][\w.]*)\.([A-Za-z_]\w*(?:-\w+)+)`),
+}
+
+// inQuotes says how what holds an unknown name is written, if it is one that lacks its quotes.
+func inQuotes(text, unknown string) string {
+	for _, form := range bare {
+		for _, m := range form.FindAllStringSubmatch(text, -1) {
+			base, _, _ := strings.Cut(m[1], ".")
+			if isVariable(base) && slices.Contains(strings.Split(m[2], "-"), unknown) {
+				return limit(m[1] + "['" + m[2] + "']")
+			}
+		}
+	}
+	return ""
 }
 
 const tooShort = "the expression ends too early"

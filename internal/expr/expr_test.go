@@ -270,6 +270,13 @@ func TestCompileErrorsPointAtThePlace(t *testing.T) {
 		{"size(1)", 4, "size can't take (int)"},
 		{"header['X-Request-Id']", 8, "header names are written in lower case: x-request-id"},
 		{"nothing(body.a)", 7, "unknown name nothing; there is body, header"},
+		{"header[x-account-id]", 7, "unknown name x; a name like this stands in quotes: " +
+			"header['x-account-id']"},
+		{"header.x-tenant", 9, "unknown name tenant; a name like this stands in quotes: " +
+			"header['x-tenant']"},
+		{"header['a'] + header[tenant]", 21, "unknown name tenant; a name like this stands in " +
+			"quotes: header['tenant']"},
+		{"body.a - other", 9, "unknown name other; there is body, header"},
 		{strings.Repeat("(", 100) + "1" + strings.Repeat(")", 100), -1, ""},
 		{"'" + strings.Repeat("x", 9000) + "'", -1, ""},
 	} {

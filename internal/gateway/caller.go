@@ -2,7 +2,10 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"sync"
+	"time"
 
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/oncehttp"
@@ -13,6 +16,31 @@ type caller struct {
 	cfg    *Config
 	tokens *tokens // nil: none are looked at
 	auth   *auth   // nil: nobody is asked
+	// missing tells of callers that were let in and have no scope.
+	missing pause
+}
+
+// missingPause is the time between two warnings of that.
+const missingPause = time.Minute
+
+// pause lets one event through in a while, and counts the others.
+type pause struct {
+	mu   sync.Mutex
+	next time.Time
+	left int
+}
+
+// over reports whether it is time again, and how many were left out since.
+func (p *pause) over(every time.Duration) (left int, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if now.Before(p.next) {
+		p.left++
+		return 0, false
+	}
+	left, p.left, p.next = p.left, 0, now.Add(every)
+	return left, true
 }
 
 func newCaller(cfg *Config) (*caller, error) {
@@ -75,8 +103,18 @@ func (c *caller) scope(r *http.Request) (once.Scope, error) {
 		return once.NoScope(), nil
 	}
 	v := scopeVars(r)
-	if k, ok := r.Context().Value(knownKey{}).(*known); ok {
+	k, known := r.Context().Value(knownKey{}).(*known)
+	if known {
 		v.Auth, v.JWT = k.header, k.claims
 	}
-	return c.cfg.Gateway.Scope(v)
+	scope, err := c.cfg.Gateway.Scope(v)
+	if known && errors.Is(err, once.ErrScopeMissing) {
+		// The caller is right, and so what it is judged by is set up wrongly.
+		if left, ok := c.missing.over(missingPause); ok {
+			c.cfg.Logger.Warn("a caller was let in, and what `scope` reads is missing, empty or "+
+				"there twice: its request gets 401; look at what auth.url answers, or at the "+
+				"claims of the token", "left_out", left)
+		}
+	}
+	return scope, err
 }

@@ -33,7 +33,7 @@ type set struct {
 	ran atomic.Int64
 }
 
-func newSet(t *testing.T, dir, settings, routes string) *set {
+func newSet(t *testing.T, dir, settings, routes string, o ...func(*gateway.Config)) *set {
 	t.Helper()
 	s := &set{t: t}
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -49,7 +49,11 @@ func newSet(t *testing.T, dir, settings, routes string) *set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := gateway.New(gateway.Config{Gateway: cfg.Gateway, Store: store})
+	gc := gateway.Config{Gateway: cfg.Gateway, Store: store}
+	for _, change := range o {
+		change(&gc)
+	}
+	g, err := gateway.New(gc)
 	if err != nil {
 		t.Fatal(err)
 	}

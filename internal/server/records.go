@@ -25,7 +25,8 @@ func (s *Server) recordsAPI() (*api.RecordsConfig, error) {
 		return nil, fmt.Errorf("seal: %w", err)
 	}
 	return &api.RecordsConfig{
-		Store: store, Scoped: s.cfg.Gateway.Scope != nil, ReadKey: oncehttp.ReadKey,
+		Store: store, Counts: s.recordCounts,
+		Scoped: s.cfg.Gateway.Scope != nil, ReadKey: oncehttp.ReadKey,
 		Read: func(id once.Identity, o once.Outcome) (*wire.RecordAnswer, error) {
 			return shownAnswer(id, o, seal)
 		},

@@ -71,6 +71,13 @@ type Counts struct {
 	Callbacks []CallbackCount `json:"callbacks" doc:"By source, then state."`
 	Effects   []EffectCount   `json:"effects" doc:"By destination, then state."`
 	Tasks     []TaskCount     `json:"tasks" doc:"By flow, then state. Tombstones don't count."`
+	Records   []RecordCount   `json:"records" doc:"By state, held first; none of those in Redis."`
+}
+
+// RecordCount is how many records of guarded requests are in a state.
+type RecordCount struct {
+	State string `json:"state" enum:"record"`
+	N     int64  `json:"n"`
 }
 
 // CallbackCount is how many callbacks of a source are in a state.
