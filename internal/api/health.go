@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -13,6 +14,10 @@ import (
 
 // probeTimeout is how long the store may take to say that it can be written.
 const probeTimeout = 2 * time.Second
+
+// ErrRecordsAway stands at the beginning of what [Config.Ping] answers where the store can be
+// written, and another one that keeps the gateway's records does not answer.
+var ErrRecordsAway = errors.New("the gateway's records can't be reached")
 
 // probe asks the store whether it can be written. One question is under way at a time, however many
 // ask: a store that hangs holds one goroutine.
@@ -69,14 +74,19 @@ func (a *API) healthz(w http.ResponseWriter, _ *http.Request) {
 // readyz tells the reason to those who show the token where there is one.
 func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 	err := a.probe.check(r.Context())
+	what := "the store can't be written"
+	if errors.Is(err, ErrRecordsAway) {
+		what = ErrRecordsAway.Error()
+	}
 	switch {
 	case err == nil:
 		a.write(w, wire.Health{Status: "ready"})
 	case a.guard.token(r) != nil:
-		a.refuse(w, r, problemf(http.StatusServiceUnavailable, "the store can't be written"))
+		a.refuse(w, r, problemf(http.StatusServiceUnavailable, "%s", what))
+	case what == ErrRecordsAway.Error():
+		a.refuse(w, r, problemf(http.StatusServiceUnavailable, "%v", err))
 	default:
-		a.refuse(w, r, problemf(http.StatusServiceUnavailable,
-			"the store can't be written: %v", err))
+		a.refuse(w, r, problemf(http.StatusServiceUnavailable, "%s: %v", what, err))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/oncekit/once/internal/api"
 	"github.com/oncekit/once/onceredis"
 )
 
@@ -103,7 +104,7 @@ func (s *Server) ready(ctx context.Context) error {
 		return nil
 	}
 	if err := s.recordsReady(ctx); err != nil {
-		return fmt.Errorf("the records in Redis: %w", err)
+		return fmt.Errorf("%w: %w", api.ErrRecordsAway, err)
 	}
 	return nil
 }
