@@ -35,8 +35,8 @@ func redisClient(url string) (func() redis.UniversalClient, error) {
 			return nil, hideURL(err)
 		}
 		if o.MasterName == "" {
-			return nil, errors.New("Sentinels are asked for a master by its name, and there is no" +
-				" master_name")
+			return nil, errors.New("it has no master_name, by which Sentinels are asked for their" +
+				" master")
 		}
 		o.ContextTimeoutEnabled = true
 		return func() redis.UniversalClient { return redis.NewFailoverClient(o) }, nil
