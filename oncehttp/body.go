@@ -13,14 +13,16 @@ import (
 // body is the whole body of a request: in memory, or in a temporary file if it is large. The
 // handler reads it once; after close it is gone.
 type body struct {
-	mu     sync.Mutex
-	buf    *[]byte // from the pool; nil for none
-	data   []byte  // in memory
-	file   *os.File
-	size   int64
-	offset int // of the handler, in memory
-	closed bool
-	src    timedReader
+	mu       sync.Mutex
+	buf      *[]byte // from the pool; nil for none
+	data     []byte  // in memory
+	file     *os.File
+	size     int64
+	offset   int // of the handler, in memory
+	closed   bool
+	src      timedReader
+	budget   *Budget
+	reserved int64 // of it
 }
 
 // Limits of buffers that go back to the pool, and of the steps in which bodies are read.
@@ -52,7 +54,7 @@ var (
 // readBody reads a request's body to its end. It returns errBodyTooLarge, errSpool, or the error of
 // reading.
 func (m *guarded) readBody(w http.ResponseWriter, r *http.Request) (*body, error) {
-	b := &body{}
+	b := &body{budget: m.cfg.Bodies}
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return b, nil
 	}
@@ -85,6 +87,9 @@ func (m *guarded) fill(b *body, length int64) error {
 		if int64(len(data)) > m.cfg.MaxBody {
 			return errBodyTooLarge // at once: its end may never come
 		}
+		if err := b.reserve(int64(len(data))); err != nil {
+			return err
+		}
 		if err == nil {
 			continue
 		}
@@ -115,6 +120,9 @@ func (m *guarded) spool(b *body, begin []byte) error {
 	step := make([]byte, copyStep)
 	for {
 		n, err := b.src.Read(step)
+		if err := b.reserve(b.size + int64(n)); err != nil {
+			return err
+		}
 		if _, e := f.Write(step[:n]); e != nil {
 			return fmt.Errorf("%w: %w", errSpool, e)
 		}
@@ -187,6 +195,7 @@ func (b *body) close() {
 		return
 	}
 	b.closed, b.data = true, nil
+	b.giveBack()
 	putBuffer(b.buf)
 	b.buf = nil
 	if b.file != nil {

@@ -50,6 +50,10 @@ type Config struct {
 	// MaxBody bounds the body of a guarded request in bytes; more is refused (413) before anything
 	// is claimed. Default 32 MiB.
 	MaxBody int64
+	// Bodies bounds the bytes of all bodies that are held at one time; what comes above it is refused
+	// (503) before anything is claimed. Default: 4 GiB for this middleware alone, most of which can
+	// only be in temporary files.
+	Bodies *Budget
 	// SpoolFrom is the size from which a body is kept in a temporary file while it is read.
 	// Default 256 KiB.
 	SpoolFrom int64
@@ -180,6 +184,7 @@ func KeepDefault(status int) Verdict {
 const (
 	defaultMaxBody    = 32 << 20
 	defaultSpoolFrom  = 256 << 10
+	defaultBodies     = 4 << 30
 	defaultMaxAnswer  = 1 << 20
 	defaultMaxDecoded = 64 << 20
 )
@@ -215,6 +220,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	setDefault(&c.MaxBody, defaultMaxBody)
 	setDefault(&c.SpoolFrom, defaultSpoolFrom)
+	if c.Bodies == nil {
+		c.Bodies = NewBudget(defaultBodies)
+	}
 	setDefault(&c.MaxAnswer, defaultMaxAnswer)
 	setDefault(&c.Content.MaxDecoded, defaultMaxDecoded)
 	rules, err := c.Content.checkedRules()

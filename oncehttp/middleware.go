@@ -167,6 +167,13 @@ func (m *guarded) bodyProblem(err error) *Problem {
 		p.Detail = fmt.Sprintf("At most %d bytes are taken, and %d after decoding.", m.cfg.MaxBody,
 			m.cfg.Content.MaxDecoded)
 		return p
+	case errors.Is(err, errBudget):
+		m.cfg.Logger.Warn("a request is refused: the bodies that are held at one time are at their limit",
+			"limit", m.cfg.Bodies.max)
+		p := problem(ProblemNotProcessed, http.StatusServiceUnavailable, "Not possible now")
+		p.Detail = "Too many large requests come at one time. Send it again later."
+		p.retryAfter = 1
+		return p
 	case errors.Is(err, errSpool), errors.Is(err, errBusy):
 		if !errors.Is(err, errBusy) { // else its client has left
 			m.cfg.Logger.Error("a request's body can't be kept in a temporary file", "error", err)
