@@ -76,6 +76,7 @@ type Gateway struct {
 	running sync.WaitGroup // guarded requests
 	stop    context.Context
 	end     context.CancelFunc
+	bodies  *oncehttp.Budget // of all routes
 }
 
 // New makes a gateway. It reads files (keys of tokens, certificates) and connects to nothing.
@@ -92,7 +93,7 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	g := &Gateway{cfg: cfg}
+	g := &Gateway{cfg: cfg, bodies: oncehttp.NewBudget(maxBodies)}
 	g.stop, g.end = context.WithCancel(context.Background())
 	var err error
 	if g.proxy, err = newProxy(&cfg); err != nil {
@@ -137,6 +138,10 @@ func newProxy(cfg *Config) (*oncehttp.Proxy, error) {
 	})
 }
 
+// maxBodies bounds the bodies of guarded requests that are held at one time, in bytes: in memory up
+// to the middleware's SpoolFrom each, and else in temporary files.
+const maxBodies = 4 << 30
+
 // guard makes the handler of a route; nil where keys are ignored.
 func (g *Gateway) guard(r *config.Route) (http.Handler, error) {
 	if r.Key == "ignored" {
@@ -147,7 +152,7 @@ func (g *Gateway) guard(r *config.Route) (http.Handler, error) {
 		return nil, err
 	}
 	match := r.Match
-	cfg.Store, cfg.BodyTimeout = g.cfg.Store, g.cfg.BodyTimeout
+	cfg.Store, cfg.BodyTimeout, cfg.Bodies = g.cfg.Store, g.cfg.BodyTimeout, g.bodies
 	cfg.Logger = g.cfg.Logger.With("route", match)
 	cfg.Scope, cfg.Authorize = g.caller.scope, g.caller.authorize
 	if g.caller.asksNobody() {
