@@ -69,6 +69,7 @@ func TestAReplicaIsNoPlaceForRecords(t *testing.T) {
 	if err := s.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "slave") {
 		t.Errorf("open: %v, want it refused", err)
 	}
+	want(t, "a ping of a replica", s.Ping(t.Context()), once.ErrUnavailable)
 	_, err = s.Claim(deadline(t, time.Second), claimOf("a"))
 	want(t, "a claim on a replica", err, once.ErrUnavailable)
 }
@@ -82,6 +83,7 @@ func TestOneNodeOfAClusterIsEnoughToRefuseIt(t *testing.T) {
 	})
 	t.Cleanup(func() { _ = c.Close() })
 	s := open(t, c, onceredis.Config{})
+	want(t, "a ping of the cluster", s.Ping(t.Context()), nil)
 	last := group.Nodes[2]
 	last.Do("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
 	err := s.Check(t.Context())
