@@ -47,7 +47,7 @@ func (s *Store) housekeep(t *txn) error {
 			return err
 		}
 	}
-	for _, seq := range s.expired(t.now) {
+	for _, seq := range s.expired(t.lap) {
 		err := t.backToDue(seq, true, "its lease ended before its worker said more")
 		if err != nil {
 			return err

@@ -20,7 +20,7 @@ type lineKey struct {
 // file, and the rows of an earlier one are taken back at start.
 type lease struct {
 	fence int64
-	until int64
+	until int64 // by instant.lap
 	line  lineKey
 	// suspect is true for a row whose worker was lost before.
 	suspect bool
@@ -177,7 +177,7 @@ func (t *txn) take(row *stored, r queue.LeaseRequest) error {
 	}
 	t.count(rowCounter(row.Kind, row.Source, queue.Pending), -1)
 	t.count(rowCounter(row.Kind, row.Source, row.State), 1)
-	t.hold(row, t.now+r.For.Microseconds())
+	t.hold(row, t.lap+r.For.Microseconds())
 	return nil
 }
 
@@ -226,7 +226,7 @@ func (s *Store) Renew(ctx context.Context, grants []queue.Grant, d time.Duration
 	err := s.do(ctx, &op{alone: true, run: func(t *txn) error {
 		for i, g := range grants {
 			if l := s.working[g.Seq]; l != nil && l.fence == g.Fence {
-				l.until = t.now + d.Microseconds()
+				l.until = t.lap + d.Microseconds()
 				continue
 			}
 			errs[i] = once.ErrLeaseLost

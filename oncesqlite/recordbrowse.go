@@ -28,14 +28,14 @@ func (r *Records) Record(ctx context.Context, id once.Identity) (once.Record, er
 		row, err = recordBy(c, id, wholeData)
 		return err
 	})
-	now := r.s.clock.now()
+	at := r.s.clock.instant()
 	switch {
 	case err != nil:
 		return once.Record{}, fmt.Errorf("read record: %w", err)
-	case row == nil || row.expired(now):
+	case row == nil || row.expired(at.now):
 		return once.Record{}, once.ErrNotFound
 	}
-	return row.public(now), nil
+	return row.public(at), nil
 }
 
 // Records implements [once.Browser]. The order is that of the first claims, the latest one first;
@@ -65,7 +65,7 @@ func (r *Records) Records(ctx context.Context, f once.RecordFilter) (once.Record
 	}
 	var page once.RecordPage
 	err := r.read(ctx, func(c *conn) (err error) {
-		page, err = recordPage(c, f, before, r.s.clock.now())
+		page, err = recordPage(c, f, before, r.s.clock.instant())
 		return err
 	})
 	if err != nil {
@@ -75,7 +75,8 @@ func (r *Records) Records(ctx context.Context, f once.RecordFilter) (once.Record
 }
 
 // recordPage walks the records latest first and keeps those that match.
-func recordPage(c *conn, f once.RecordFilter, before, now int64) (page once.RecordPage, err error) {
+func recordPage(c *conn, f once.RecordFilter, before int64, at instant) (page once.RecordPage,
+	err error) {
 	for looks := 0; ; {
 		part, more, err := recordsBefore(c, f.State, before)
 		if err != nil {
@@ -87,7 +88,7 @@ func recordPage(c *conn, f once.RecordFilter, before, now int64) (page once.Reco
 				return page, nil
 			}
 			looks, before = looks+1, row.seq
-			if out, ok := row.shown(&f, now); ok {
+			if out, ok := row.shown(&f, at); ok {
 				page.Records = append(page.Records, out)
 			}
 		}
@@ -98,17 +99,17 @@ func recordPage(c *conn, f once.RecordFilter, before, now int64) (page once.Reco
 }
 
 // shown returns what a page tells of a record, and whether it belongs there.
-func (row *record) shown(f *once.RecordFilter, now int64) (once.Record, bool) {
-	state := row.stateAt(now).name()
+func (row *record) shown(f *once.RecordFilter, at instant) (once.Record, bool) {
+	state := row.stateAt(at.lap).name()
 	if row.corrupt {
 		state = ""
-	} else if row.expired(now) {
+	} else if row.expired(at.now) {
 		return once.Record{}, false
 	}
 	if f.State != "" && f.State != state {
 		return once.Record{}, false
 	}
-	out := row.public(now)
+	out := row.public(at)
 	out.State = state
 	return out, len(f.Scope) == 0 || slices.Equal(f.Scope, out.Note.Scope)
 }

@@ -44,7 +44,7 @@ type record struct {
 	fingerprint once.Fingerprint
 	state       recordState
 	onUnknown   once.OnUnknown
-	// Microseconds, the times by the store's clock.
+	// Microseconds, the times by the store's clock; leaseEnd by that of leases, instant.lap.
 	retention, claimed, leaseEnd, finished, last, expires int64
 
 	kind once.OutcomeKind
@@ -113,9 +113,9 @@ func (row *record) expired(now int64) bool {
 // lease ended. Its owner may still come back.
 func (row *record) lapsed() bool { return row.finished == 0 }
 
-// stateAt is the state as it is for whoever asks now.
-func (row *record) stateAt(now int64) recordState {
-	if row.state != recInFlight || now < row.leaseEnd {
+// stateAt is the state as it is for whoever asks at a time of leases.
+func (row *record) stateAt(lap int64) recordState {
+	if row.state != recInFlight || lap < row.leaseEnd {
 		return row.state
 	}
 	return lostState(row.onUnknown)
@@ -145,13 +145,13 @@ func (row *record) touchAt() int64 {
 }
 
 // public is what people are shown of a record.
-func (row *record) public(now int64) once.Record {
+func (row *record) public(at instant) once.Record {
 	out := once.Record{
-		Identity: row.Identity, Fingerprint: row.fingerprint, State: row.stateAt(now).name(),
+		Identity: row.Identity, Fingerprint: row.fingerprint, State: row.stateAt(at.lap).name(),
 		OnUnknown: row.onUnknown, Fence: row.Fence, Attempt: row.Attempt,
 		Note: decodeNote(row.note), ClaimedAt: timeOf(row.claimed),
 		FinishedAt: timeOf(row.finished), LastAt: timeOf(row.last),
-		LeaseEnd: timeOf(row.leaseEnd), ExpiresAt: timeOf(row.expires), Size: int(row.size),
+		LeaseEnd: at.shown(row.leaseEnd), ExpiresAt: timeOf(row.expires), Size: int(row.size),
 	}
 	if row.state == recCompleted {
 		out.Outcome = once.Outcome{Kind: row.kind, Data: row.data}

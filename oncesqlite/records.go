@@ -216,7 +216,7 @@ func (r *Records) Renew(ctx context.Context, g once.Grant, lease time.Duration) 
 	}
 	answer := new(error)
 	err := r.do(ctx, 1, func(t *txn) (err error) {
-		*answer, err = t.renewRecord(g, t.now+lease.Microseconds())
+		*answer, err = t.renewRecord(g, t.lap+lease.Microseconds())
 		return err
 	})
 	if err == nil {

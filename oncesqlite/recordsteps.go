@@ -91,7 +91,7 @@ func (t *txn) insertRecord(c *once.Claim, note string, fence int64) (bool, error
 	s.bindInt(5, fence)
 	s.bindInt(6, c.Retention.Microseconds())
 	s.bindInt(7, t.now)
-	s.bindInt(8, t.now+c.Lease.Microseconds())
+	s.bindInt(8, t.lap+c.Lease.Microseconds())
 	s.bindInt(9, t.now)
 	s.bindOpt(10, note)
 	if err := s.run(); err != nil {
@@ -105,23 +105,23 @@ func (t *txn) claimKnown(row *record, c *once.Claim, note string) (claimAnswer, 
 	if row.lapsed() && row.Owner == c.Owner {
 		return claimAnswer{grant: row.Grant}, nil // its answer was lost
 	}
-	switch state := row.stateAt(t.now); {
+	switch state := row.stateAt(t.lap); {
 	case state == recCompleted:
 		return t.replayRecord(row)
 	case state == recInFlight:
 		return claimAnswer{err: &once.InFlightError{
-			Rest: micro(row.leaseEnd - t.now), Age: micro(t.now - row.claimed),
+			Rest: micro(row.leaseEnd - t.lap), Age: micro(t.now - row.claimed),
 		}}, nil
 	case state == recReleased:
 		return t.takeRecord(row, c, note)
 	case state == recLost && c.OnUnknown == once.Retry:
 		return t.takeRecord(row, c, note)
 	}
-	since := row.finished
+	since := timeOf(row.finished)
 	if row.lapsed() {
-		since = row.leaseEnd
+		since = t.shown(row.leaseEnd)
 	}
-	held := claimAnswer{err: &once.UnknownError{Since: timeOf(since)}}
+	held := claimAnswer{err: &once.UnknownError{Since: since}}
 	if row.state == recHeld {
 		return held, nil
 	}
@@ -164,7 +164,7 @@ func (t *txn) takeRecord(row *record, c *once.Claim, note string) (claimAnswer, 
 		seq = newest + 1
 	}
 	err := t.c.exec(takeRecord, seq, c.Fingerprint[:], int64(c.OnUnknown), c.Owner[:], g.Fence,
-		g.Attempt, g.Takeover, c.Retention.Microseconds(), t.now, t.now+c.Lease.Microseconds(),
+		g.Attempt, g.Takeover, c.Retention.Microseconds(), t.now, t.lap+c.Lease.Microseconds(),
 		t.now, nullText(row.note), row.seq)
 	if err != nil {
 		return claimAnswer{}, err
@@ -270,7 +270,7 @@ func (t *txn) resolveRecord(id once.Identity, res *once.Resolution) (answer, err
 	case res.Fence != 0 && res.Fence != row.Fence:
 		return once.ErrState, nil
 	}
-	lost := row.stateAt(t.now) == recLost || row.stateAt(t.now) == recHeld
+	lost := row.stateAt(t.lap) == recLost || row.stateAt(t.lap) == recHeld
 	end := ending{state: recReleased}
 	switch {
 	case res.Decision == once.AnswerWith && lost && res.Outcome.Kind < once.Unknown:

@@ -94,7 +94,7 @@ func (t *txn) lapseRecords() error {
 		"WHERE state <> 2 AND state = 1 AND seq > ? ORDER BY seq LIMIT ?", func(r *stmt) error {
 		looks++
 		own.lapse = r.int(0)
-		if r.int(1) <= t.now {
+		if r.int(1) <= t.lap {
 			lapsed = append(lapsed, &record{seq: r.int(0), onUnknown: once.OnUnknown(r.int(2))})
 		}
 		return nil

@@ -297,10 +297,10 @@ func (t *txn) giveUp(row *stored, set queue.Settlement) error {
 }
 
 // expired reports the leases that ended, for housekeeping.
-func (s *Store) expired(now int64) []int64 {
+func (s *Store) expired(lap int64) []int64 {
 	var out []int64
 	for seq, l := range s.working {
-		if l.until < now {
+		if l.until < lap {
 			out = append(out, seq)
 		}
 	}

@@ -24,7 +24,9 @@ type Config struct {
 	Path string
 	// NoCreate refuses to make a new file. Default: it is created.
 	NoCreate bool
-	// Now is the store's clock. The store never lets it run backwards. Default: time.Now.
+	// Now is the store's clock. The store never lets it run backwards. Leases end after the time
+	// that has passed by its monotonic readings (see [time.Time]), so that a step of the machine's
+	// clock ends none; where they have none, a step counts as time that passed. Default: time.Now.
 	Now func() time.Time
 	// Logger gets what an operator should know. Default: discards.
 	Logger *slog.Logger

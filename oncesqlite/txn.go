@@ -16,9 +16,10 @@ var errClosed = fmt.Errorf("store is closed: %w", once.ErrUnavailable)
 // txn is one transaction of the writer. What it changes in memory is taken back if it, or the
 // savepoint in which it happened, is rolled back.
 type txn struct {
-	s   *Store
-	c   *conn
-	now int64
+	s *Store
+	c *conn
+	// now and lap, by which leases are judged.
+	instant
 	// begun is when it began and stepped what steps took of it, by the machine's clock.
 	begun   time.Time
 	stepped time.Duration

@@ -188,7 +188,8 @@ func (s *Store) transact(batch []*op, extra func(*txn) error) (*unflushed, error
 		s.damaged = true
 		return nil, fmt.Errorf("begin: %w", err)
 	}
-	t := &txn{s: s, c: s.w, now: s.clock.now(), begun: time.Now(), rang: map[int64]struct{}{}}
+	t := &txn{s: s, c: s.w, instant: s.clock.instant(), begun: time.Now(),
+		rang: map[int64]struct{}{}}
 	err := t.runAll(batch, extra)
 	if err == nil {
 		err = s.flushCounts(t)
