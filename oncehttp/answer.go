@@ -56,6 +56,22 @@ func (a *answer) appendHead(dst []byte) []byte {
 	return appendFields(dst, a.trailers)
 }
 
+// fits reports whether parseAnswer would read what appendTo writes.
+func (a *answer) fits() bool {
+	fields, values, bytes := 0, 0, 0
+	for _, list := range [...][]field{a.headers, a.trailers} {
+		fields = max(fields, len(list))
+		for _, f := range list {
+			values += len(f.values)
+			bytes += len(f.name) + binary.MaxVarintLen64
+			for _, v := range f.values {
+				bytes += len(v) + binary.MaxVarintLen64
+			}
+		}
+	}
+	return fields <= maxFields && values <= maxFields && bytes <= maxHeadBytes
+}
+
 func appendFields(dst []byte, fields []field) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(fields)))
 	for _, f := range fields {

@@ -50,9 +50,9 @@ type Config struct {
 	// MaxBody bounds the body of a guarded request in bytes; more is refused (413) before anything
 	// is claimed. Default 32 MiB.
 	MaxBody int64
-	// Bodies bounds the bytes of all bodies that are held at one time; what comes above it is refused
-	// (503) before anything is claimed. Default: 4 GiB for this middleware alone, most of which can
-	// only be in temporary files.
+	// Bodies bounds the bytes of all bodies that are held at one time; what comes above it is
+	// refused (503) before anything is claimed. Default: 4 GiB for this middleware alone, most of
+	// which can only be in temporary files.
 	Bodies *Budget
 	// SpoolFrom is the size from which a body is kept in a temporary file while it is read.
 	// Default 256 KiB.

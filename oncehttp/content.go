@@ -22,7 +22,7 @@ import (
 
 // maxParsed bounds the content that is compared by another rule than its bytes, after decoding: it
 // has to be in memory. What is longer counts by its bytes.
-const maxParsed = 8 << 20
+const maxParsed = 1 << 20
 
 // Content of more than largeContent, and content that is compressed, is parsed by at most
 // maxParsing requests at a time: a JSON value can take 25 times the memory of its text.
@@ -45,9 +45,9 @@ type digest = [sha256.Size]byte
 // fingerprint digests what is asked: the rule's number, method, host if it counts, path, query,
 // media type, and the content by its rule. Each text is written with its length before it.
 func (m *guarded) fingerprint(r *http.Request, b *body) (once.Fingerprint, error) {
-	media := ""
+	media, params := "", ""
 	if lines := r.Header["Content-Type"]; len(lines) > 0 {
-		media = mediaType(lines[0])
+		media, params = mediaType(lines[0]), parameters(lines[0])
 	}
 	code, content, err := m.content(r, media, b)
 	if err != nil {
@@ -58,7 +58,9 @@ func (m *guarded) fingerprint(r *http.Request, b *body) (once.Fingerprint, error
 		host = strings.ToLower(r.Host)
 	}
 	text := make([]byte, 0, 512) // on the stack for ordinary requests
-	for _, s := range [...]string{r.Method, host, r.URL.EscapedPath(), r.URL.RawQuery, media} {
+	for _, s := range [...]string{
+		r.Method, host, r.URL.EscapedPath(), r.URL.RawQuery, media, params,
+	} {
 		text = binary.AppendUvarint(text, uint64(len(s)))
 		text = append(text, s...)
 	}
@@ -71,6 +73,29 @@ func (m *guarded) fingerprint(r *http.Request, b *body) (once.Fingerprint, error
 func mediaType(header string) string {
 	base, _, _ := strings.Cut(header, ";")
 	return strings.ToLower(strings.TrimSpace(base))
+}
+
+// parameters are those of a media type, in order: version=2 may ask for something else. How a body
+// is cut into parts, and that it is UTF-8, which is so without being said, don't belong to what is
+// asked.
+func parameters(header string) string {
+	_, rest, _ := strings.Cut(header, ";")
+	if rest = strings.TrimSpace(rest); rest == "" {
+		return ""
+	}
+	_, params, err := mime.ParseMediaType(header)
+	if err != nil {
+		return rest
+	}
+	delete(params, "boundary")
+	if strings.EqualFold(params["charset"], "utf-8") {
+		delete(params, "charset")
+	}
+	var out []byte
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		out = appendText(appendText(out, name), params[name])
+	}
+	return string(out)
 }
 
 // rule returns how content of a media type is compared.
@@ -270,6 +295,7 @@ func (m *guarded) multipart(r *http.Request, b *body, gzipped bool) (byte, diges
 	if err != nil {
 		return 0, digest{}, err
 	}
+	const maxParts = 1000 // of a form; what has more counts by its bytes
 	parts := multipart.NewReader(src, params["boundary"])
 	h := sha256.New()
 	for n := 0; ; n++ {
@@ -279,6 +305,9 @@ func (m *guarded) multipart(r *http.Request, b *body, gzipped bool) (byte, diges
 		}
 		if err != nil {
 			return unreadable(err)
+		}
+		if n == maxParts {
+			return 0, digest{}, nil
 		}
 		sum, err := rawDigest(part)
 		if err != nil {

@@ -168,7 +168,7 @@ func (m *guarded) bodyProblem(err error) *Problem {
 			m.cfg.Content.MaxDecoded)
 		return p
 	case errors.Is(err, errBudget):
-		m.cfg.Logger.Warn("a request is refused: the bodies that are held at one time are at their limit",
+		m.cfg.Logger.Warn("a request is refused: as many bytes of bodies are held as may be",
 			"limit", m.cfg.Bodies.max)
 		p := problem(ProblemNotProcessed, http.StatusServiceUnavailable, "Not possible now")
 		p.Detail = "Too many large requests come at one time. Send it again later."
@@ -315,14 +315,18 @@ func Grant(ctx context.Context) (grant once.Grant, ok bool) {
 // work runs the handler and settles its claim. A panic and a call of runtime.Goexit go on after the
 // claim is settled as lost.
 func (m *guarded) work(w http.ResponseWriter, r *http.Request, b *body, work *once.Work) {
+	rec := newRecorder(w, m.cfg.MaxAnswer)
 	settled := false
 	defer func() {
-		if !settled && work.Lose() == nil { // else it was told, by the guard or by giveUp
+		switch {
+		case settled:
+		case rec.leftStream():
+			_ = m.store(rec, work) // the guard logs and counts
+		case work.Lose() == nil: // else it was told, by the guard or by giveUp
 			m.logLost(r, work, "the handler panicked or ended itself")
 		}
 	}()
 	m.cfg.Observe(r, FirstAnswer)
-	rec := newRecorder(w, m.cfg.MaxAnswer)
 	defer rec.free()
 	inner := r.WithContext(&workContext{work.Context(), work.Grant()})
 	if b.size > 0 {
@@ -393,8 +397,11 @@ func (m *guarded) store(rec *recorder, work *once.Work) error {
 		outcome.Kind = once.Tombstone
 	}
 	buf := getBuffer()
-	answer := rec.answer(m.drop)
-	*buf = answer.appendTo(*buf)
+	a := rec.answer(m.drop)
+	if !a.fits() {
+		outcome.Kind, a = once.Tombstone, answer{status: a.status}
+	}
+	*buf = a.appendTo(*buf)
 	outcome.Data = *buf
 	if m.cfg.Seal != nil {
 		outcome.Data = m.cfg.Seal.seal(work.Grant().Identity, outcome.Data)

@@ -13,7 +13,7 @@ import (
 type Answer struct {
 	// Status is 200 to 999.
 	Status int
-	// Header of the answer. Those that [DroppedHeaders] names are left out.
+	// Header of the answer, without those that [DroppedHeaders] names and Content-Length.
 	Header http.Header
 	// Body must be empty where the status has none: 204 and 304.
 	Body []byte
@@ -34,7 +34,12 @@ func (a Answer) Outcome(id once.Identity, seal *Sealer) (once.Outcome, error) {
 	kept := answer{status: a.Status, body: a.Body}
 	drop := (&Config{}).dropSet()
 	for name, values := range a.Header {
-		if name = http.CanonicalHeaderKey(name); !drop[name] && len(values) > 0 {
+		name = http.CanonicalHeaderKey(name)
+		if drop[name] || name == "Content-Length" {
+			return once.Outcome{}, fmt.Errorf("make outcome: %s is no header of an answer that is "+
+				"kept: leave it out", name)
+		}
+		if len(values) > 0 {
 			kept.headers = append(kept.headers, field{name, values})
 		}
 	}

@@ -73,7 +73,7 @@ func TestWhatAPersonAnswersIsReplayed(t *testing.T) {
 			store, send := held(t, seal)
 			id := identityOf(t, "K")
 			outcome, err := oncehttp.Answer{Status: http.StatusCreated, Body: []byte(`{"charge":7}`),
-				Header: http.Header{"content-type": {"application/json"}, "Set-Cookie": {"s=1"},
+				Header: http.Header{"content-type": {"application/json"},
 					"Location": {"/charges/7"}}}.Outcome(id, seal)
 			if err != nil {
 				t.Fatal(err)
@@ -87,7 +87,7 @@ func TestWhatAPersonAnswersIsReplayed(t *testing.T) {
 			h := w.Header()
 			if w.Code != http.StatusCreated || w.Body.String() != `{"charge":7}` ||
 				h.Get("Content-Type") != "application/json" || h.Get("Location") != "/charges/7" ||
-				h.Get("Idempotent-Replayed") != "true" || h.Get("Set-Cookie") != "" {
+				h.Get("Idempotent-Replayed") != "true" {
 				t.Errorf("a repeat got %d %v %s", w.Code, h, w.Body)
 			}
 		})
@@ -97,7 +97,10 @@ func TestWhatAPersonAnswersIsReplayed(t *testing.T) {
 func TestAnAnswerThatCantBeOneIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, a := range []oncehttp.Answer{{}, {Status: 103}, {Status: 1000},
-		{Status: 204, Body: []byte("x")}} {
+		{Status: 204, Body: []byte("x")},
+		{Status: 201, Header: http.Header{"Set-Cookie": {"s=1"}}},
+		{Status: 201, Header: http.Header{"content-length": {"99"}}},
+		{Status: 201, Header: http.Header{"Transfer-Encoding": {"chunked"}}}} {
 		if _, err := a.Outcome(identityOf(t, "K"), nil); err == nil {
 			t.Errorf("%d with %q is taken", a.Status, a.Body)
 		}

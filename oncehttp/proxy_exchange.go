@@ -46,6 +46,7 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // watchAnswer notes where the service's answer ends too early.
 func watchAnswer(res *http.Response) error {
+	res.Header.Del(HeaderGuarded) // only the middleware says that
 	if res.StatusCode != http.StatusSwitchingProtocols {
 		res.Body = &answerBody{ReadCloser: res.Body, x: exchangeOf(res.Request.Context())}
 	}

@@ -27,6 +27,7 @@ type recorder struct {
 	hijacked bool
 	ended    bool // the handler has returned
 	failed   bool // the client is gone
+	stream   bool // an answer that may have no end
 	status   int  // 0: not told yet
 	declared int64
 	forced   *Verdict // set where the answer isn't the handler's own; nil: the policy counts
@@ -108,10 +109,19 @@ func (r *recorder) copyHead(h http.Header) {
 	r.head = r.room.fields[:0]
 	lines := r.room.lines[:0]
 	for name, values := range h {
+		if isMarker(name) {
+			continue // a service behind the handler has keys of its own
+		}
 		start := len(lines)
 		lines = append(lines, values...) // a list that moves leaves the earlier ones where they are
 		r.head = append(r.head, field{name, lines[start:len(lines):len(lines)]})
 	}
+}
+
+// isMarker tells the headers in which only the middleware speaks.
+func isMarker(name string) bool {
+	return strings.EqualFold(name, HeaderReplayed) || strings.EqualFold(name, HeaderStored) ||
+		strings.EqualFold(name, HeaderGuarded)
 }
 
 // Write implements io.Writer.
@@ -165,26 +175,31 @@ func (r *recorder) keep(p []byte) {
 	*r.buf = append(*r.buf, p...)
 }
 
-// send passes a piece on if the answer is live. That the client is gone doesn't stop a handler
-// whose answer is kept.
+// send passes a piece on if the answer is live. That the client is gone doesn't stop the handler,
+// but one that streams, which might never end.
 func (r *recorder) send(p []byte) (int, error) {
 	if r.state == holding {
 		return len(p), nil
 	}
-	n, err := len(p), error(nil)
 	if !r.failed {
-		n, err = r.w.Write(p)
-	}
-	if err != nil {
+		n, err := r.w.Write(p)
+		if err == nil {
+			return n, nil
+		}
 		r.failed = true
 	}
-	if r.keeping {
-		return len(p), nil
-	}
-	if r.failed && err == nil {
+	if r.stream {
 		return 0, io.ErrClosedPipe
 	}
-	return n, err
+	return len(p), nil
+}
+
+// leftStream reports whether the client of a stream has left it. Its answer is not kept in any
+// case, and its handler was told, so that how it ends is no sign of a fault.
+func (r *recorder) leftStream() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stream && r.failed
 }
 
 // ReadFrom implements io.ReaderFrom, by which a server sends files without copying them.
@@ -193,11 +208,15 @@ func (r *recorder) ReadFrom(src io.Reader) (int64, error) {
 	var total int64
 	for {
 		r.mu.Lock()
-		passes := r.state == live && !r.keeping && !r.ended && r.declared < 0 && !r.hijacked
+		passes := r.state == live && !r.keeping && !r.ended && r.declared < 0 && !r.hijacked &&
+			!r.failed
 		r.mu.Unlock()
 		if passes { // nothing is captured any more
-			n, err := io.Copy(r.w, src)
-			return total + n, err
+			n, err := r.pass(src)
+			if total += n; err != errLeft {
+				return total, err
+			}
+			continue
 		}
 		if step == nil {
 			step = make([]byte, copyStep)
@@ -219,6 +238,36 @@ func (r *recorder) ReadFrom(src io.Reader) (int64, error) {
 	}
 }
 
+// errLeft: the client is gone.
+var errLeft = errors.New("the client has left")
+
+// pass copies what is not captured to the server's writer, which may send files by itself. The
+// error is that of the source, or errLeft.
+func (r *recorder) pass(src io.Reader) (int64, error) {
+	s := &source{Reader: src}
+	n, err := io.Copy(r.w, s)
+	if err == nil || s.failed {
+		return n, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = true
+	return n, errLeft
+}
+
+// source notes that what it reads from has failed.
+type source struct {
+	io.Reader
+	failed bool
+}
+
+// Read implements io.Reader.
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	s.failed = s.failed || err != nil && !errors.Is(err, io.EOF)
+	return n, err
+}
+
 // Flush implements http.Flusher.
 func (r *recorder) Flush() { _ = r.FlushError() }
 
@@ -235,7 +284,7 @@ func (r *recorder) FlushError() error {
 		r.writeHeader(http.StatusOK)
 	}
 	if isStream(r.contentType()) {
-		r.keeping = false
+		r.keeping, r.stream = false, true
 	}
 	if r.ends() {
 		return nil
