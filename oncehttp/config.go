@@ -108,7 +108,7 @@ type Content struct {
 	// of browsers, raw bytes for all others.
 	Rules map[string]ContentRule
 	// Ignore names members of JSON bodies that may differ, as JSON pointers (RFC 6901) such as
-	// /sent_at. In a body of more than 8 MiB, which counts by its bytes, nothing is ignored.
+	// /sent_at. In a body of more than 1 MiB, which counts by its bytes, nothing is ignored.
 	Ignore []string
 	// MaxDecoded bounds a compressed body after decoding, in bytes; more is refused (413). Default
 	// 64 MiB.
