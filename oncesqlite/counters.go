@@ -5,6 +5,7 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/oncekit/once"
 	"github.com/oncekit/once/queue"
 )
 
@@ -76,6 +77,21 @@ func (s *Store) Counts(context.Context) (queue.Counts, error) {
 	n := maps.Clone(s.counts.n)
 	s.counts.mu.Unlock()
 	return countsOf(n), nil
+}
+
+// RecordCounts returns what [Records.Counts] does. It never fails; a [Reader] can.
+func (s *Store) RecordCounts(context.Context) (map[once.RecordState]int64, error) {
+	return s.records.Counts(), nil
+}
+
+func recordsOf(n map[counterKey]int64) map[once.RecordState]int64 {
+	out := map[once.RecordState]int64{}
+	for k, v := range n {
+		if k.kind == recordCounts {
+			out[once.RecordState(k.state)] = v
+		}
+	}
+	return out
 }
 
 func countsOf(n map[counterKey]int64) queue.Counts {

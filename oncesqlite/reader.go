@@ -63,5 +63,12 @@ func (r *Reader) Counts(ctx context.Context) (queue.Counts, error) {
 	return countsOf(n), err
 }
 
+// RecordCounts is [Store.RecordCounts], as of the last commit.
+func (r *Reader) RecordCounts(ctx context.Context) (map[once.RecordState]int64, error) {
+	n := map[counterKey]int64{}
+	err := r.s.read(ctx, func(c *conn) error { return readCounts(c, n) })
+	return recordsOf(n), err
+}
+
 // Close lets go of the file. It is safe to call twice.
 func (r *Reader) Close() error { return r.s.Close() }

@@ -141,13 +141,7 @@ func (r *Records) Counts() map[once.RecordState]int64 {
 	c := &r.s.counts
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := map[once.RecordState]int64{}
-	for k, n := range c.n {
-		if k.kind == recordCounts {
-			out[once.RecordState(k.state)] = n
-		}
-	}
-	return out
+	return recordsOf(c.n)
 }
 
 // micro is a span of microseconds.

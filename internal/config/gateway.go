@@ -41,6 +41,7 @@ type Gateway struct {
 	// Docs is the URL of a page about the API's keys; empty: there is none.
 	Docs string
 
+	scopeTexts []string // as they are written
 	// at are the places of what only the program that serves can judge.
 	at map[string]Problem
 }
@@ -120,6 +121,7 @@ func (r *reader) gateway(o *object) {
 		c.Docs = n.text
 	}
 	r.gatewayRoutes(g, c)
+	r.c.plan.Gateway = &GatewayPlan{Scope: c.scopeTexts, Records: redisPlace(c.Records)}
 	g.close("gateway")
 }
 
@@ -294,6 +296,7 @@ func (r *reader) scopeOfCaller(g *object, c *Gateway) {
 			return
 		}
 		parts = append(parts, p)
+		c.scopeTexts = append(c.scopeTexts, p.String())
 	}
 	g.out.put("scope", nodeOut(n))
 	c.Scope = func(v *expr.Vars) (once.Scope, error) { return scopeOf(parts, v) }

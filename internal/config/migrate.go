@@ -15,7 +15,12 @@ type Migrate struct {
 	// KeyChanged names the sources whose changed key is meant: what was remembered under the old
 	// one is no longer found.
 	KeyChanged map[string]bool
+	// Gateway says which changes of the gateway are meant.
+	Gateway GatewayMigration
 }
+
+// GatewayMigration names the changes of the gateway by which every key counts as new.
+type GatewayMigration struct{ Scope, Records bool }
 
 // FlowMigration is the part of one flow.
 type FlowMigration struct {
@@ -45,7 +50,24 @@ func (r *reader) migrate(o *object) {
 	}
 	r.c.Migrate.Destinations = r.renames(m, "destinations", r.destinationNames, true)
 	r.migrateSources(m)
+	r.migrateGateway(m)
 	m.close("migrate")
+}
+
+// migrateGateway reads which changes of the gateway are meant.
+func (r *reader) migrateGateway(m *object) {
+	g := m.optional("gateway")
+	if g == nil || g.n == nil {
+		return
+	}
+	if r.c.Gateway == nil {
+		r.add(g.at(), "gateway: the file has no gateway; expected no such line")
+	}
+	r.c.Migrate.Gateway = GatewayMigration{
+		Scope:   g.choice("scope", "", "changed") == "changed",
+		Records: g.choice("records", "", "changed") == "changed",
+	}
+	g.close("gateway")
 }
 
 // migrateSources reads what becomes of sources: one that is gone has a word, one that is there a

@@ -18,6 +18,7 @@ type Plan struct {
 	Sources      map[string]SourcePlan `json:"sources,omitempty"`
 	Flows        map[string]FlowPlan   `json:"flows,omitempty"`
 	Destinations []string              `json:"destinations,omitempty"`
+	Gateway      *GatewayPlan          `json:"gateway,omitempty"`
 }
 
 // SourcePlan is what makes the identities of a source.
@@ -48,6 +49,8 @@ type InUse struct {
 	Events map[string]map[string]int64
 	// Destinations are the unfinished effects by destination.
 	Destinations map[string]int64
+	// Records are those of the gateway.
+	Records int64
 }
 
 func (r *reader) planSource(s *inbox.Source, k sourceKey, each string) {
@@ -92,18 +95,23 @@ func (c *Config) Plan() Plan {
 		p.Destinations = append(p.Destinations, d.Name)
 	}
 	slices.Sort(p.Destinations)
+	if c.plan.Gateway != nil {
+		p.Gateway = &GatewayPlan{Scope: slices.Clone(c.plan.Gateway.Scope),
+			Records: c.plan.Gateway.Records}
+	}
 	return p
 }
 
 // ComparePlans compares the file (now) with what the store was last served with (old) and still has
 // (use). Each thing in use that is gone and that `migrate` says nothing of is a problem whose text
 // says what to write. The problems have no place; they are in the order sources, flows,
-// destinations.
+// destinations, gateway.
 func ComparePlans(old, now Plan, use InUse, m Migrate) []Problem {
 	c := &comparison{old: old, now: now, use: use, migrate: m}
 	c.sources()
 	c.flows()
 	c.destinations()
+	c.gateway()
 	return c.found
 }
 
@@ -229,9 +237,10 @@ func (c *comparison) gone(used map[string]int64, declared []string, migrated map
 }
 
 // IdleMigrations returns what `migrate` says of names that neither the store has nor the file that
-// it was last served with: a mistake in writing, or done in an earlier start. For people, sorted.
-func IdleMigrations(old Plan, use InUse, m Migrate) []string {
-	var list []string
+// it was last served with, or of a gateway that has not changed: a mistake in writing, or done in an
+// earlier start. For people, sorted.
+func IdleMigrations(old, now Plan, use InUse, m Migrate) []string {
+	list := idleGateway(old.Gateway, now.Gateway, m.Gateway)
 	idle := func(what, name string, known bool, n int64) {
 		if !known && n == 0 {
 			list = append(list, fmt.Sprintf("there is no %s %s in the store, so nothing is done;"+

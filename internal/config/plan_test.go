@@ -125,7 +125,7 @@ func TestIdleMigrations_NameWhatNobodyKnows(t *testing.T) {
 		},
 	}
 	use := InUse{States: map[string]map[string]int64{"g": {"x": 1}}}
-	got := strings.Join(IdleMigrations(old, use, m), "\n")
+	got := strings.Join(IdleMigrations(old, old, use, m), "\n")
 	for _, want := range []string{"destination erp", "event no of flow f", "flow h", "source rsc",
 		"state y of flow f"} {
 		if !strings.Contains(got, "there is no "+want+" in the store") {

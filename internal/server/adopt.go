@@ -31,19 +31,33 @@ func (s *Server) plan() plan {
 }
 
 // adopt compares the configuration with what the store holds, carries out what the file says under
-// `migrate`, and refuses what it leaves open.
+// `migrate`, and refuses what it leaves open. Records that aren't in the store are opened between:
+// nothing is changed if they can't be.
 func (s *Server) adopt(ctx context.Context) error {
 	c, err := compare(ctx, s.store, s.cfg)
 	if err != nil {
 		return err
 	}
 	if len(c.found) > 0 {
+		if s.opts.NoFile {
+			c.found[0].Msg += ". Flags alone have no `migrate`: write a file, or use another --store"
+		}
 		return &config.Error{Problems: c.found}
 	}
 	for _, what := range c.idle {
 		s.log.Warn("migrate: " + what)
 	}
 	now := s.plan()
+	if now.Gateway == nil { // its records stay, and it may come back
+		now.Gateway = c.old.Gateway
+	}
+	if err := s.openRecords(ctx); err != nil { // before the plan says that they are there
+		return err
+	}
+	if m := s.cfg.Migrate.Gateway; (m.Scope || m.Records) && !c.old.Gateway.Same(now.Gateway) {
+		s.log.Warn("migrate: every key of the gateway counts as new: its scope, or the place of" +
+			" its records, is another one")
+	}
 	if err := s.migrate(ctx, c.use); err != nil {
 		return fmt.Errorf("migrate the store: %w", err)
 	}

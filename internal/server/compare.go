@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/config"
 	"github.com/oncekit/once/queue"
 )
@@ -14,6 +15,8 @@ type held interface {
 	// Plan returns what was last saved; nil: nothing.
 	Plan(context.Context) ([]byte, error)
 	Counts(context.Context) (queue.Counts, error)
+	// RecordCounts counts the gateway's records in the store.
+	RecordCounts(context.Context) (map[once.RecordState]int64, error)
 	// EventInUse reports whether an unfinished callback has the event.
 	EventInUse(ctx context.Context, flow, event string) (bool, error)
 }
@@ -47,7 +50,7 @@ func compare(ctx context.Context, store held, cfg *config.Config) (comparison, e
 	for i := range c.found {
 		c.found[i].File = cfg.File
 	}
-	c.idle = config.IdleMigrations(c.old.Plan, c.use, cfg.Migrate)
+	c.idle = config.IdleMigrations(c.old.Plan, now, c.use, cfg.Migrate)
 	return c, nil
 }
 
@@ -76,6 +79,13 @@ func inUse(ctx context.Context, store held, old, now config.Plan) (config.InUse,
 	}
 	for k, n := range counts.Tasks {
 		add(use.States, k.Flow, k.State, n)
+	}
+	records, err := store.RecordCounts(ctx)
+	if err != nil {
+		return use, err
+	}
+	for _, n := range records {
+		use.Records += n
 	}
 	for name, before := range old.Flows {
 		for _, event := range before.Events {

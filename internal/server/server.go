@@ -126,9 +126,6 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.adopt(ctx); err != nil {
 		return err
 	}
-	if err := s.openRecords(ctx); err != nil {
-		return err
-	}
 	if err := s.build(); err != nil {
 		return err
 	}
