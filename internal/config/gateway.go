@@ -1,10 +1,12 @@
 package config
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,6 +77,7 @@ type GatewayTimeouts struct {
 const (
 	defaultGatewayRetention = 24 * time.Hour
 	defaultGatewayLease     = 30 * time.Second
+	shortestLease           = time.Second
 	defaultGatewayWork      = 15 * time.Minute
 	defaultDial             = 5 * time.Second
 	defaultAnswer           = time.Minute
@@ -108,6 +111,10 @@ func (r *reader) gateway(o *object) {
 	c.JWT = r.jwt(g)
 	r.scopeOfCaller(g, c)
 	c.Lease = g.duration("lease", defaultGatewayLease)
+	if c.Lease < shortestLease && g.get("lease") != nil && g.get("lease").kind != badKind {
+		r.add(g.get("lease").pos(), "lease is below %s, and a slow disk or network would end it;"+
+			" expected at least that", formatDuration(shortestLease))
+	}
 	t := g.object("timeouts")
 	c.Timeouts = GatewayTimeouts{Dial: t.duration("dial", defaultDial),
 		Answer: t.duration("answer", defaultAnswer),
@@ -244,6 +251,10 @@ func (r *reader) seal(g *object, c *Gateway) {
 			r.add(n.at, "keys holds a text that is no key; expected %s", want)
 			continue
 		}
+		if slices.ContainsFunc(c.Seal, func(k []byte) bool { return bytes.Equal(k, key) }) {
+			r.add(n.at, "keys holds the same key twice; expected each one once")
+			continue
+		}
 		c.Seal = append(c.Seal, key)
 	}
 	if !o.has("keys") {
@@ -297,6 +308,12 @@ func (r *reader) scopeOfCaller(g *object, c *Gateway) {
 		}
 		parts = append(parts, p)
 		c.scopeTexts = append(c.scopeTexts, p.String())
+	}
+	if !slices.ContainsFunc(parts, func(p *expr.Program) bool { return len(p.References()) > 0 }) {
+		r.add(n.at, "scope reads nothing of the request, so all callers would share their keys;"+
+			" expected scope: none if that is meant, or an expression over header, query, auth or"+
+			" jwt")
+		return
 	}
 	g.out.put("scope", nodeOut(n))
 	c.Scope = func(v *expr.Vars) (once.Scope, error) { return scopeOf(parts, v) }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,6 +65,10 @@ func (r *reader) route(o *object, c *Gateway) Route {
 		r.add(o.at(), "a route has no `match`; expected a method and a path such as POST /payments")
 	}
 	out.Key = o.choice("key", "optional", "required", "optional", "ignored")
+	if out.Key == "ignored" {
+		r.ignored(o)
+		return out
+	}
 	out.Retention = o.duration("retention", defaultGatewayRetention)
 	if out.Retention < c.Lease {
 		r.add(o.get("retention").pos(), "retention is below the lease of %s; expected at least as"+
@@ -80,14 +85,55 @@ func (r *reader) route(o *object, c *Gateway) Route {
 			formatSize(maxKeptAnswer))
 	}
 	r.sameRequest(o, &out)
-	for _, n := range o.texts("keep_headers", "names of headers") {
-		out.KeepHeaders = append(out.KeepHeaders, n.text)
-	}
-	for _, n := range o.texts("drop_headers", "names of headers") {
-		out.DropHeaders = append(out.DropHeaders, n.text)
-	}
+	r.answerHeaders(o, &out)
 	o.close("a route")
 	return out
+}
+
+// guardFields are the fields of a route that say how its keys are treated.
+var guardFields = []string{"retention", "in_flight", "on_unknown", "fail_open", "max_work",
+	"store_errors", "max_body", "max_answer", "ignore", "content", "keep_headers", "drop_headers"}
+
+// ignored refuses what a route without keys would not heed.
+func (r *reader) ignored(o *object) {
+	for _, name := range guardFields {
+		if o.has(name) {
+			r.add(o.n.member(name).pos(), "%s has no meaning with `key: ignored`; expected no such"+
+				" line, or key: optional", name)
+		}
+		o.known = append(o.known, name)
+	}
+	o.close("a route")
+}
+
+// ofConnection are headers that belong to one connection (RFC 9110, section 7.6.1): kept, they
+// would lie about the one of the replay.
+var ofConnection = []string{"connection", "keep-alive", "proxy-connection", "te", "trailer",
+	"transfer-encoding", "upgrade"}
+
+// answerHeaders reads which headers of answers are kept and which are not.
+func (r *reader) answerHeaders(o *object, out *Route) {
+	keep := o.texts("keep_headers", "names of headers")
+	for _, n := range o.texts("drop_headers", "names of headers") {
+		if r.headerName(n, "drop_headers") {
+			out.DropHeaders = append(out.DropHeaders, n.text)
+		}
+	}
+	for _, n := range keep {
+		switch {
+		case !r.headerName(n, "keep_headers"):
+		case slices.Contains(ofConnection, strings.ToLower(n.text)):
+			r.add(n.at, "keep_headers names %s, which belongs to one connection; expected headers"+
+				" that mean the same in a replay", quote(n.text))
+		case slices.ContainsFunc(out.DropHeaders, func(name string) bool {
+			return strings.EqualFold(name, n.text)
+		}):
+			r.add(n.at, "keep_headers names %s, and so does drop_headers; expected it in one of"+
+				" them", quote(n.text))
+		default:
+			out.KeepHeaders = append(out.KeepHeaders, n.text)
+		}
+	}
 }
 
 // maxKeptAnswer is the largest body that the stores keep with its headers.
@@ -170,4 +216,14 @@ func (r *reader) sameRequest(o *object, out *Route) {
 		}
 	}
 	o.out.put("content", nodeOut(n))
+	json := out.Content["application/json"]
+	if json == "" {
+		json = out.Content["application/*"]
+	}
+	others := slices.ContainsFunc(slices.Collect(maps.Values(out.Content)),
+		func(rule string) bool { return rule == "json" })
+	if len(out.Ignore) > 0 && json != "" && !others {
+		r.warn(n.at, "content says of application/json that it counts as %s, where `ignore` has no"+
+			" meaning: only json has members", json)
+	}
 }

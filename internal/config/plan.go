@@ -237,8 +237,8 @@ func (c *comparison) gone(used map[string]int64, declared []string, migrated map
 }
 
 // IdleMigrations returns what `migrate` says of names that neither the store has nor the file that
-// it was last served with, or of a gateway that has not changed: a mistake in writing, or done in an
-// earlier start. For people, sorted.
+// it was last served with, or of a gateway that has not changed: a mistake in writing, or done in
+// an earlier start. For people, sorted.
 func IdleMigrations(old, now Plan, use InUse, m Migrate) []string {
 	list := idleGateway(old.Gateway, now.Gateway, m.Gateway)
 	idle := func(what, name string, known bool, n int64) {

@@ -21,8 +21,8 @@ func (p *GatewayPlan) Same(q *GatewayPlan) bool {
 		p.Records == q.Records
 }
 
-// redisPlace is what of a Redis's URL says where its keys are: neither who logs in, nor whether that
-// is encrypted, nor how long a call may take.
+// redisPlace is what of a Redis's URL says where its keys are: neither who logs in, nor whether
+// that is encrypted, nor how long a call may take.
 func redisPlace(text string) string {
 	u, err := url.Parse(text)
 	if text == "" || err != nil {

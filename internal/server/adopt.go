@@ -40,7 +40,8 @@ func (s *Server) adopt(ctx context.Context) error {
 	}
 	if len(c.found) > 0 {
 		if s.opts.NoFile {
-			c.found[0].Msg += ". Flags alone have no `migrate`: write a file, or use another --store"
+			c.found[0].Msg += ". Flags alone have no `migrate`: write a file, or use another" +
+				" --store"
 		}
 		return &config.Error{Problems: c.found}
 	}

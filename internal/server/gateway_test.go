@@ -389,7 +389,7 @@ func (hangs) Claim(ctx context.Context, _ once.Claim) (once.Grant, error) {
 func TestGateway_E06_AStoreThatHangsIs503UnlessTheRouteFailsOpen(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, numbered())
-	s := serve(t, t.TempDir(), gatewayTo(o.URL, byAccount+"  lease: 300ms\n",
+	s := serve(t, t.TempDir(), gatewayTo(o.URL, byAccount+"  lease: 1s\n",
 		"{match: POST /closed, key: required, on_unknown: hold}",
 		"{match: POST /open, key: required, on_unknown: retry, fail_open: true}"),
 		func(opts *server.Options) {
