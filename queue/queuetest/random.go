@@ -107,12 +107,16 @@ func (w *walk) one() {
 }
 
 func (w *walk) receive() {
-	n := 0
-	if old := len(w.m.rows); old > 0 && w.r.IntN(3) == 0 {
-		n = w.r.IntN(old)
-	} else {
-		n = old
+	old := len(w.m.rows)
+	if old > 0 && w.r.IntN(3) == 0 {
+		w.receiveRow(w.r.IntN(old))
+		return
 	}
+	w.receiveRow(old)
+}
+
+// receiveRow lets the nth row of the model arrive once more, or a new one.
+func (w *walk) receiveRow(n int) {
 	name := fmt.Sprint(w.prefix, n)
 	key := []string{"", "A", "B", "C"}[n%4]
 	version, replace := 1+w.r.IntN(8)/7, w.r.IntN(3) == 0
@@ -288,6 +292,11 @@ func (w *walk) wakeSome() {
 
 func (w *walk) restart() {
 	clean := w.r.IntN(2) == 0
+	if !clean {
+		// What a store that is killed knows of the time is when it accepted something last. Limits of
+		// waits don't run while it is away.
+		w.receiveRow(len(w.m.rows))
+	}
 	w.note("restart, clean %v", clean)
 	w.reopen(clean)
 	w.m.kill()
