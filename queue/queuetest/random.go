@@ -293,8 +293,8 @@ func (w *walk) wakeSome() {
 func (w *walk) restart() {
 	clean := w.r.IntN(2) == 0
 	if !clean {
-		// What a store that is killed knows of the time is when it accepted something last. Limits of
-		// waits don't run while it is away.
+		// What a store that is killed knows of the time is when it accepted something last. Limits
+		// of waits don't run while it is away.
 		w.receiveRow(len(w.m.rows))
 	}
 	w.note("restart, clean %v", clean)
