@@ -140,7 +140,8 @@ type RecordFilter struct {
 	After string
 }
 
-// RecordPage is a page of records, in an order that the store chooses and keeps to.
+// RecordPage is a page of records, in an order that the store chooses and keeps to. A record that
+// was there before the first page is on one of them; while others come, some stores show it again.
 type RecordPage struct {
 	Records []Record
 	// Next asks for the page after this one; empty: there is none. A page may have a Next and

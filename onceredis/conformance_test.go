@@ -28,6 +28,7 @@ func TestStore(t *testing.T) {
 		server := testserver.Redis(t, "appendonly yes", "appendfsync always")
 		s := open(t, client(t, server.Addr()), conforming(""))
 		return oncetest.Harness{
+			Twice: true,
 			Store: s, MaxOutcome: maxOutcome,
 			Advance: func(d time.Duration) { s.Advance(d) },
 			Corrupt: func(id once.Identity) { server.Do("SETRANGE", s.Key(id), "5", "?") },
@@ -51,7 +52,7 @@ func TestStoreByTheServersClock(t *testing.T) {
 	var n atomic.Int64
 	oncetest.Run(t, func(t *testing.T) oncetest.Harness {
 		s := open(t, c, conforming(fmt.Sprintf("case%d:", n.Add(1))))
-		return oncetest.Harness{Store: s, MaxOutcome: maxOutcome}
+		return oncetest.Harness{Store: s, Twice: true, MaxOutcome: maxOutcome}
 	})
 }
 
@@ -95,7 +96,7 @@ func TestStoreWithWait(t *testing.T) {
 		cfg := conforming(fmt.Sprintf("case%d:", n.Add(1)))
 		cfg.Wait = 1
 		s := open(t, c, cfg)
-		return oncetest.Harness{Store: s, Advance: s.Advance, MaxOutcome: maxOutcome}
+		return oncetest.Harness{Store: s, Twice: true, Advance: s.Advance, MaxOutcome: maxOutcome}
 	}, "Claim", "Race", "Stale", "Settle", "Outcome", "Resolve")
 }
 
@@ -105,6 +106,6 @@ func shared(t *testing.T, c redis.UniversalClient) {
 	var n atomic.Int64
 	oncetest.Run(t, func(t *testing.T) oncetest.Harness {
 		s := open(t, c, conforming(fmt.Sprintf("case%d:", n.Add(1))))
-		return oncetest.Harness{Store: s, Advance: s.Advance, MaxOutcome: maxOutcome}
+		return oncetest.Harness{Store: s, Twice: true, Advance: s.Advance, MaxOutcome: maxOutcome}
 	})
 }

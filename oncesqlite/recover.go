@@ -134,9 +134,11 @@ func (s *Store) recover() error {
 	if err != nil {
 		return err
 	}
-	s.clock.start(max(last, newest, claimed))
-	now := s.clock.now()
-	s.waitsEnd = now + min(now-max(last, newest, claimed), waitGrace.Microseconds())
+	known := max(last, newest, claimed) // the latest time that the store knows of
+	s.clock.start(known)
+	if now := s.clock.now(); known > 0 { // in a new store nothing waits
+		s.waitsEnd = now + min(now-known, waitGrace.Microseconds())
+	}
 	clean, err := s.metaInt(metaClean)
 	if err != nil {
 		return err

@@ -144,6 +144,9 @@ func (s *Store) finish() {
 		if err := s.notes.flush(t, 0); err != nil {
 			return err
 		}
+		if err := t.setMeta(metaClock, t.now); err != nil {
+			return err
+		}
 		return t.setMeta(metaClean, 1)
 	})
 	close(s.flusher.committed)

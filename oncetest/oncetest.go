@@ -24,6 +24,8 @@ type Harness struct {
 	Corrupt func(id once.Identity)
 	// MaxOutcome is the most bytes of one outcome that the store takes; 0: it has no such limit.
 	MaxOutcome int
+	// Twice is true for a store whose pages may show a record again while others come.
+	Twice bool
 }
 
 // Open gives a new, empty store and ends it with the test. It is called from tests that run in
