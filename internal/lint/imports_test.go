@@ -20,7 +20,7 @@ type rule struct {
 var anything = []string{"..."}
 
 // domain is what speaks of callbacks, tasks and effects, and knows no technology.
-var domain = []string{".", "queue", "inbox", "flow", "outbox", "webhook"}
+var domain = []string{".", "queue", "inbox", "flow", "outbox", "webhook", "write"}
 
 // inner is what the composing packages under internal share below them.
 var inner = []string{"internal/value", "internal/expr", "internal/config"}
@@ -32,6 +32,7 @@ var rules = []rule{
 	{pattern: "."},
 	{pattern: "oncetest", own: []string{"."}},
 	{pattern: "webhook"},
+	{pattern: "write", own: []string{".", "internal/value"}},
 
 	// The domain.
 	{pattern: "queue", own: []string{"."}},
@@ -52,17 +53,17 @@ var rules = []rule{
 	{pattern: "oncehttp", own: []string{".", "internal/value"}},
 	{
 		pattern: "oncesqlite/...",
-		own:     []string{".", "queue", "oncesqlite/...", "internal/value"},
+		own:     []string{".", "queue", "write", "oncesqlite/...", "internal/value"},
 		libs:    []string{"github.com/ncruces/go-sqlite3", "golang.org/x/sys"},
 	},
 	{
 		pattern: "oncepg/...",
-		own:     []string{".", "queue", "oncepg/..."},
+		own:     []string{".", "queue", "write", "oncepg/...", "internal/value"},
 		libs:    []string{"github.com/jackc/pgx/v5"},
 	},
 	{
 		pattern: "oncemongo/...",
-		own:     []string{".", "queue", "oncemongo/..."},
+		own:     []string{".", "queue", "write", "oncemongo/...", "internal/value"},
 		libs:    []string{"go.mongodb.org/mongo-driver/v2"},
 	},
 	{
