@@ -25,6 +25,9 @@ const (
 
 	// FingerprintRequestV1: the SHA-256 of an HTTP request as package oncehttp writes it.
 	FingerprintRequestV1 byte = 3
+
+	// FingerprintEventV1: the SHA-256 of what an event changes, as package write writes it.
+	FingerprintEventV1 byte = 4
 )
 
 // FingerprintRaw returns the fingerprint of bytes as they came.

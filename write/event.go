@@ -28,10 +28,12 @@ type Event struct {
 
 // Fields are members of a document, or columns of a row, by name. Values are nil, bool, string,
 // int, int64, float64, json.Number (exact), []byte, time.Time, and []any and map[string]any of
-// them.
+// them. Times are kept as exactly as the database does: milliseconds in MongoDB, microseconds in
+// SQL.
 type Fields map[string]any
 
-// Change is what an event does to its document: Insert, Upsert, Increment, Append or Transition.
+// Change is what an event does to its document: Insert, Upsert, Increment, Append or Transition,
+// each as a value, not a pointer.
 // (A function inside the transaction is a method of the writers whose databases have transactions.)
 type Change interface {
 	change()
@@ -45,24 +47,27 @@ type Insert struct {
 
 // Upsert changes a document, or makes it.
 type Upsert struct {
-	// Set is written in both cases.
+	// Set is written in both cases. At least one of Set, SetOnInsert and Increment names a field.
 	Set Fields
 	// SetOnInsert is written only when the document is made.
 	SetOnInsert Fields
 	// Increment adds numbers; a member that is missing counts as 0.
 	Increment Fields
 	// Newer names a member of Set, a number, a time or a text (compared byte by byte): the event is
-	// applied only if it is greater than what is there, or nothing is there. Else it is Stale.
+	// applied only if it is greater than what is there, or nothing (or null) is there. Else it is
+	// Stale. Empty: always applied.
 	Newer string
 }
 
 // Increment adds numbers to a document, or makes it.
 type Increment struct {
+	// By names at least one member; one that is missing counts as 0.
 	By          Fields
 	SetOnInsert Fields
 }
 
-// Append puts values at the end of a list of a document, or makes it.
+// Append puts values at the end of a list of a document, or makes it. A list that is missing is
+// empty.
 type Append struct {
 	To          string
 	Values      []any
@@ -91,7 +96,7 @@ const (
 	Applied Outcome = "applied"
 	// Duplicate: the event was written before; nothing was changed.
 	Duplicate Outcome = "duplicate"
-	// Conflict: another content was written under this event id; nothing was changed.
+	// Conflict: another change was written under this event id; nothing was changed.
 	Conflict Outcome = "conflict"
 	// Stale: the document is newer; nothing was changed, and the event is remembered.
 	Stale Outcome = "stale"
@@ -100,11 +105,14 @@ const (
 // Result is what came of one event.
 type Result struct {
 	Outcome Outcome
-	// Numbers are what the incremented members are now (Applied), or became at the first time.
+	// Numbers are what the incremented members are now (Applied), or became at the first time
+	// (Duplicate); nil for other outcomes and changes. Each is an int64, or a json.Number where no
+	// int64 holds it exactly: see Number.
 	Numbers Fields
 	// First is what the event did at the first time; set for Duplicate and Conflict.
 	First *First
-	// Err is why this event of a batch was not written; the others were.
+	// Err is why this event of a batch was not written (Outcome is empty then); the others were.
+	// It is what Write would have returned.
 	Err error
 }
 
@@ -114,7 +122,7 @@ type First struct {
 	Outcome Outcome
 	// At is when, by the database's clock.
 	At time.Time
-	// In and Key are the document that it changed.
+	// In and Key (a string or an int64) are the document that it changed.
 	In  string
 	Key any
 }
@@ -125,8 +133,8 @@ type Writer interface {
 	// transaction: after it is part of it).
 	Write(ctx context.Context, e Event) (Result, error)
 	// WriteAll writes up to MaxBatch events in as few round trips as the database allows, a result
-	// for each; also when some are duplicates of each other. An error means that no result is
-	// known: write them all again.
+	// for each, as if they were written one after the other: also when some are duplicates of each
+	// other, or not valid. An error means that no result is known: write them all again.
 	WriteAll(ctx context.Context, events []Event) ([]Result, error)
 }
 
