@@ -3,9 +3,9 @@ package value
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/oncekit/once"
 
@@ -24,115 +24,181 @@ const plainDigits = 21
 // members in the order of RFC 8785, texts as there, numbers by their exact decimal value, no white
 // space. One byte order mark at the start is skipped. The text isn't changed or kept. The error is
 // for what is no JSON, has a name twice, is nested too deep, or has a number out of range. It
-// builds no value, and so is faster than Decode and Digest. Safe for concurrent use.
+// builds no value and reads the text once, and so is faster than Decode and Digest. Safe for
+// concurrent use.
 func AppendCanonical(dst, text []byte) ([]byte, error) {
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	s, _ := sorters.Get().(*sorter)
-	defer sorters.Put(s)
-	var err error
-	s.src, err = jsontext.AppendFormat(s.src[:0], text, jsontext.AllowDuplicateNames(true))
-	if err != nil {
-		return dst, fmt.Errorf("canonical JSON: %w", err)
-	}
-	defer s.shrink()
+	s.src = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	s.pos, s.depth, s.members, s.fault = 0, 0, s.members[:0], ""
 	out := s.value(dst)
-	if s.fault != "" {
-		return dst, errors.New("canonical JSON: " + s.fault)
+	if s.fault == "" && s.peek() != 0 || s.pos < len(s.src) {
+		s.fail("something follows the value")
+	}
+	fault := s.fault
+	s.src = nil
+	s.shrink()
+	sorters.Put(s)
+	if fault != "" {
+		return dst, errors.New("canonical JSON: " + fault)
 	}
 	return out, nil
 }
 
-// sorter writes a text that jsontext has judged and made compact; a name that is there twice shows
-// when the members are in order. What it holds is reused.
+// sorter reads a text by the grammar of RFC 8259 and writes it in its canonical form. What it holds
+// is reused.
 type sorter struct {
 	src     []byte
 	pos     int
 	depth   int
-	members []span // of the objects that are being written, the innermost last
+	members []member // of the objects that are being written, the innermost last
 	moved   []byte
 	fault   string
 }
 
-// span is a member in what is written: its quoted name, and where it ends.
-type span struct{ start, nameEnd, end int }
+// member is one of an object in what is written: its quoted name, and where it ends.
+type member struct {
+	start, nameEnd, end int
+	plain               bool // the name is ASCII without escapes
+}
 
 var sorters = sync.Pool{New: func() any { return new(sorter) }}
 
 // shrink lets go of what one large text needed.
 func (s *sorter) shrink() {
 	const most = 64 << 10
-	if cap(s.src) > most || cap(s.moved) > most || cap(s.members) > most/16 {
+	if cap(s.moved) > most || cap(s.members) > most/16 {
 		*s = sorter{}
 	}
 }
 
+// fail ends the reading: whatever is under way finds the end of the text.
+func (s *sorter) fail(fault string) {
+	if s.fault == "" {
+		s.fault = fault
+	}
+	s.pos = len(s.src)
+}
+
+// peek passes over white space and returns the byte that follows; 0 at the end, and for a NUL,
+// which begins nothing.
+func (s *sorter) peek() byte {
+	for s.pos < len(s.src) {
+		switch c := s.src[s.pos]; c {
+		case ' ', '\t', '\n', '\r':
+			s.pos++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
 func (s *sorter) value(dst []byte) []byte {
-	switch s.src[s.pos] {
+	switch c := s.peek(); c {
 	case '{':
 		return s.object(dst)
 	case '[':
 		return s.list(dst)
 	case '"':
-		return s.text(dst)
-	case 't', 'n':
-		return s.copy(dst, len("true"))
+		dst, _ = s.text(dst)
+		return dst
+	case 't':
+		return s.literal(dst, "true")
 	case 'f':
-		return s.copy(dst, len("false"))
+		return s.literal(dst, "false")
+	case 'n':
+		return s.literal(dst, "null")
 	}
 	return s.number(dst)
 }
 
-// one copies one byte.
-func (s *sorter) one(dst []byte) []byte {
-	dst = append(dst, s.src[s.pos])
-	s.pos++
-	return dst
-}
-
-func (s *sorter) copy(dst []byte, n int) []byte {
-	dst = append(dst, s.src[s.pos:s.pos+n]...)
-	s.pos += n
-	return dst
-}
-
-func (s *sorter) text(dst []byte) []byte {
-	end := s.pos + 1
-	for s.src[end] != '"' {
-		if s.src[end] == '\\' {
-			end++
-		}
-		end++
+func (s *sorter) literal(dst []byte, word string) []byte {
+	if !bytes.HasPrefix(s.src[s.pos:], []byte(word)) {
+		s.fail("a word is none of its own")
+		return dst
 	}
-	return s.copy(dst, end+1-s.pos)
+	s.pos += len(word)
+	return append(dst, word...)
+}
+
+// text writes a text, and reports whether it is ASCII without escapes.
+func (s *sorter) text(dst []byte) (out []byte, plain bool) {
+	start := s.pos
+	high := byte(0)
+	for i := start + 1; i < len(s.src); i++ {
+		c := s.src[i]
+		switch {
+		case c == '"':
+			quoted := s.src[start : i+1]
+			if high >= utf8.RuneSelf && !utf8.Valid(quoted) {
+				s.fail("a text is not UTF-8")
+				return dst, false
+			}
+			s.pos = i + 1
+			return append(dst, quoted...), high < utf8.RuneSelf
+		case c == '\\', c < ' ':
+			return s.escaped(dst, i), false
+		}
+		high |= c
+	}
+	s.fail("a text has no end")
+	return dst, false
+}
+
+// escaped writes a text with an escape, which stands at i, or with what should be one.
+func (s *sorter) escaped(dst []byte, i int) []byte {
+	for ; i < len(s.src) && s.src[i] != '"'; i++ {
+		if s.src[i] == '\\' {
+			i++
+		}
+	}
+	if i >= len(s.src) {
+		s.fail("a text has no end")
+		return dst
+	}
+	text, err := jsontext.AppendUnquote(nil, s.src[s.pos:i+1])
+	if err == nil {
+		dst, err = jsontext.AppendQuote(dst, text)
+	}
+	if err != nil {
+		s.fail("a text is wrong")
+		return dst
+	}
+	s.pos = i + 1
+	return dst
 }
 
 func (s *sorter) number(dst []byte) []byte {
-	end := s.pos + 1
-	for end < len(s.src) && s.src[end] != ',' && s.src[end] != ']' && s.src[end] != '}' {
+	end := s.pos
+	for end < len(s.src) && isNumber[s.src[end]] {
 		end++
 	}
 	n := s.src[s.pos:end]
-	if isPlain(n) {
-		return s.copy(dst, len(n))
-	}
 	s.pos = end
+	if isPlain(n) {
+		return append(dst, n...)
+	}
 	if len(n) <= maxNumberBytes {
 		if text, ok := once.CanonicalNumber(string(n)); ok {
 			return append(dst, text...)
 		}
 	}
-	s.fail("a number is out of range")
+	s.fail("something is no value, or a number out of range")
 	return dst
 }
 
-// isPlain reports whether a number is written with digits alone, and not too many of them.
+// isNumber tells the bytes of numbers.
+var isNumber = [256]bool{
+	'0': true, '1': true, '2': true, '3': true, '4': true, '5': true, '6': true, '7': true,
+	'8': true, '9': true, '-': true, '+': true, '.': true, 'e': true, 'E': true,
+}
+
+// isPlain reports whether a number is written as its canonical form is: with digits alone, and not
+// too many of them.
 func isPlain(n []byte) bool {
-	digits := n
-	if n[0] == '-' {
-		digits = n[1:]
-	}
-	if len(digits) > plainDigits || len(digits) < len(n) && digits[0] == '0' { // -0 is 0
+	digits := bytes.TrimPrefix(n, []byte("-"))
+	if len(digits) == 0 || len(digits) > plainDigits ||
+		digits[0] == '0' && len(n) > 1 { // 01 is no number, and -0 is 0
 		return false
 	}
 	for _, c := range digits {
@@ -143,77 +209,98 @@ func isPlain(n []byte) bool {
 	return true
 }
 
-// fail ends the reading: whatever is under way finds the end of the text.
-func (s *sorter) fail(fault string) { s.fault, s.pos = fault, len(s.src) }
-
-func (s *sorter) enter() bool {
+func (s *sorter) enter(dst []byte) []byte {
 	if s.depth++; s.depth > maxCanonicalDepth {
 		s.fail("nested too deep")
-		return false
+		return dst
 	}
-	return true
+	dst = append(dst, s.src[s.pos])
+	s.pos++
+	return dst
+}
+
+// next reads what stands after an element: it reports whether another one follows. The end is
+// written.
+func (s *sorter) next(dst []byte, end byte) ([]byte, bool) {
+	switch s.peek() {
+	case ',':
+		s.pos++
+		return append(dst, ','), true
+	case end:
+		s.pos++
+		s.depth--
+		return append(dst, end), false
+	}
+	s.fail("a list or an object has no end")
+	return dst, false
+}
+
+// empty writes the end of a list or an object that has nothing in it.
+func (s *sorter) empty(dst []byte, end byte) ([]byte, bool) {
+	if s.peek() != end {
+		return dst, s.fault != ""
+	}
+	s.pos++
+	s.depth--
+	return append(dst, end), true
 }
 
 func (s *sorter) list(dst []byte) []byte {
-	if !s.enter() {
-		return dst
-	}
-	dst = s.one(dst)
-	for s.pos < len(s.src) && s.src[s.pos] != ']' {
-		if s.src[s.pos] == ',' {
-			dst = s.one(dst)
-		}
+	dst, done := s.empty(s.enter(dst), ']')
+	for more := !done; more; {
 		dst = s.value(dst)
+		dst, more = s.next(dst, ']')
 	}
-	return s.leave(dst)
-}
-
-// leave writes the bracket that ends an object or a list.
-func (s *sorter) leave(dst []byte) []byte {
-	s.depth--
-	if s.fault != "" {
-		return dst
-	}
-	return s.one(dst)
+	return dst
 }
 
 func (s *sorter) object(dst []byte) []byte {
-	if !s.enter() {
-		return dst
-	}
-	dst = s.one(dst)
+	dst, done := s.empty(s.enter(dst), '}')
 	first := len(s.members)
 	sorted := true
-	for s.pos < len(s.src) && s.src[s.pos] != '}' {
-		if s.src[s.pos] == ',' {
-			dst = s.one(dst)
+	for more := !done; more; {
+		m := member{start: len(dst)}
+		if s.peek() != '"' {
+			s.fail("a member has no name")
+			break
 		}
-		m := span{start: len(dst)}
-		dst = s.text(dst)
+		dst, m.plain = s.text(dst)
 		m.nameEnd = len(dst)
-		dst = s.one(dst) // the colon
-		dst = s.value(dst)
+		if s.peek() != ':' {
+			s.fail("a member has no value")
+			break
+		}
+		s.pos++
+		dst = s.value(append(dst, ':'))
 		m.end = len(dst)
 		if n := len(s.members); n > first {
-			sorted = compareNames(dst, s.members[n-1], m) < 0 && sorted
+			sorted = sorted && compareNames(dst, &s.members[n-1], &m) < 0
 		}
 		s.members = append(s.members, m)
+		dst, more = s.next(dst, '}')
 	}
 	if !sorted && s.fault == "" {
 		s.reorder(dst, s.members[first:])
 	}
 	s.members = s.members[:first]
-	return s.leave(dst)
+	return dst
 }
 
-// reorder puts the members of an object, which end what is written, in their order.
-func (s *sorter) reorder(dst []byte, members []span) {
+// reorder puts the members of an object, which but for its bracket end what is written, in their
+// order.
+func (s *sorter) reorder(dst []byte, members []member) {
 	start := members[0].start
-	slices.SortFunc(members, func(a, b span) int { return compareNames(dst, a, b) })
+	const few = 16
+	if len(members) <= few {
+		sortFew(dst, members)
+	} else {
+		slices.SortFunc(members, func(a, b member) int { return compareNames(dst, &a, &b) })
+	}
 	s.moved = s.moved[:0]
-	for i, m := range members {
+	for i := range members {
+		m := &members[i]
 		if i > 0 {
-			if compareNames(dst, members[i-1], m) == 0 {
+			if compareNames(dst, &members[i-1], m) == 0 {
 				s.fail("a name is there twice")
 			}
 			s.moved = append(s.moved, ',')
@@ -223,10 +310,22 @@ func (s *sorter) reorder(dst []byte, members []span) {
 	copy(dst[start:], s.moved)
 }
 
+// sortFew sorts by insertion: ordinary objects have few members.
+func sortFew(text []byte, members []member) {
+	for i := 1; i < len(members); i++ {
+		for j := i; j > 0 && compareNames(text, &members[j-1], &members[j]) > 0; j-- {
+			members[j-1], members[j] = members[j], members[j-1]
+		}
+	}
+}
+
 // compareNames orders members by their names, which are quoted: names with an escape are read
 // first.
-func compareNames(text []byte, a, b span) int {
+func compareNames(text []byte, a, b *member) int {
 	x, y := text[a.start+1:a.nameEnd-1], text[b.start+1:b.nameEnd-1]
+	if a.plain && b.plain {
+		return bytes.Compare(x, y)
+	}
 	if bytes.IndexByte(x, '\\') >= 0 || bytes.IndexByte(y, '\\') >= 0 {
 		return compareUTF16(unquoted(text[a.start:a.nameEnd]), unquoted(text[b.start:b.nameEnd]))
 	}
@@ -234,6 +333,6 @@ func compareNames(text []byte, a, b span) int {
 }
 
 func unquoted(name []byte) []byte {
-	out, _ := jsontext.AppendUnquote(nil, name) // jsontext wrote it
+	out, _ := jsontext.AppendUnquote(nil, name) // it was written by AppendQuote
 	return out
 }
