@@ -236,7 +236,10 @@ func (g *Guard) Begin(ctx context.Context, op Operation) (*Work, error) {
 	if err != nil {
 		return nil, err
 	}
-	start := time.Now()
+	var start time.Time
+	if g.cfg.Observe != nil {
+		start = time.Now()
+	}
 	w, err := g.claim(ctx, ctx, c)
 	if busy, ok := errors.AsType[*InFlightError](err); ok && g.cfg.Wait > 0 {
 		w, err = g.waitAndClaim(ctx, c, busy)

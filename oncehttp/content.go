@@ -43,29 +43,30 @@ const (
 type digest = [sha256.Size]byte
 
 // fingerprint digests what is asked: the rule's number, method, host if it counts, path, query,
-// media type, and the content by its rule. Each text is written with its length before it.
+// media type, and the content by its rule. Each text but the last is written with its length before
+// it.
 func (m *guarded) fingerprint(r *http.Request, b *body) (once.Fingerprint, error) {
 	media, params := "", ""
 	if lines := r.Header["Content-Type"]; len(lines) > 0 {
 		media, params = mediaType(lines[0]), parameters(lines[0])
 	}
-	code, content, err := m.content(r, media, b)
-	if err != nil {
-		return once.Fingerprint{}, err
-	}
 	host := ""
 	if m.cfg.Content.Host {
 		host = strings.ToLower(r.Host)
 	}
-	text := make([]byte, 0, 512) // on the stack for ordinary requests
+	buf := getBuffer()
+	defer putBuffer(buf)
+	text := *buf
 	for _, s := range [...]string{
 		r.Method, host, r.URL.EscapedPath(), r.URL.RawQuery, media, params,
 	} {
-		text = binary.AppendUvarint(text, uint64(len(s)))
-		text = append(text, s...)
+		text = appendText(text, s)
 	}
-	text = append(text, code)
-	text = append(text, content[:]...)
+	text, err := m.appendContent(text, r, media, b)
+	*buf = text
+	if err != nil {
+		return once.Fingerprint{}, err
+	}
 	return once.NewFingerprint(once.FingerprintRequestV1, sha256.Sum256(text)), nil
 }
 
@@ -124,9 +125,12 @@ var (
 	errBusy   = errors.New("other bodies are being parsed")
 )
 
-// content digests the body by the rule of its media type. Content that its rule can't read, such as
-// JSON with a name twice, counts by its bytes: it is the handler that refuses it.
-func (m *guarded) content(r *http.Request, media string, b *body) (byte, digest, error) {
+// appendContent appends the number of the rule for the media type, and the body as that rule writes
+// it. Content that its rule can't read, such as JSON with a name twice, counts by its bytes: it is
+// the handler that refuses it.
+func (m *guarded) appendContent(
+	dst []byte, r *http.Request, media string, b *body,
+) ([]byte, error) {
 	encoding := ""
 	if lines := r.Header["Content-Encoding"]; len(lines) > 0 && b.size > 0 {
 		encoding = strings.ToLower(strings.TrimSpace(strings.Join(lines, ",")))
@@ -134,24 +138,28 @@ func (m *guarded) content(r *http.Request, media string, b *body) (byte, digest,
 	gzipped := encoding == "gzip" || encoding == "x-gzip"
 	if !gzipped && encoding != "" && encoding != "identity" {
 		sum, err := rawDigest(b.again()) // its decoder is not ours: bytes in that encoding
-		return codeRaw, sha256.Sum256(append([]byte(encoding+"\x00"), sum[:]...)), err
+		return appendDigest(dst, codeRaw,
+			sha256.Sum256(append([]byte(encoding+"\x00"), sum[:]...))), err
 	}
-	rule := m.cfg.Content.rule(media)
-	if rule != ContentRaw {
-		code, sum, err := m.parsed(rule, r, b, gzipped)
-		if err != nil || code != 0 {
-			return code, sum, err
+	if rule := m.cfg.Content.rule(media); rule != ContentRaw {
+		out, ok, err := m.appendParsed(dst, rule, r, b, gzipped)
+		if ok || err != nil {
+			return out, err
 		}
 	}
 	if !gzipped && b.file == nil {
-		return codeRaw, sha256.Sum256(b.data), nil
+		return appendDigest(dst, codeRaw, sha256.Sum256(b.data)), nil
 	}
 	src, err := m.decoded(b, gzipped)
 	if err != nil {
-		return 0, digest{}, err
+		return dst, err
 	}
 	sum, err := rawDigest(src)
-	return codeRaw, sum, err
+	return appendDigest(dst, codeRaw, sum), err
+}
+
+func appendDigest(dst []byte, code byte, sum digest) []byte {
+	return append(append(dst, code), sum[:]...)
 }
 
 // decoded reads the body without its gzip, up to MaxDecoded.
@@ -192,39 +200,33 @@ func rawDigest(src io.Reader) (digest, error) {
 	return digest(h.Sum(nil)), nil
 }
 
-// parsed digests content that is compared by another rule than its bytes. The code is 0 if it can't
-// be read by the rule.
-func (m *guarded) parsed(
-	rule ContentRule, r *http.Request, b *body, gzipped bool,
-) (byte, digest, error) {
+// appendParsed appends content that is compared by another rule than its bytes. ok is false if it
+// can't be read by the rule.
+func (m *guarded) appendParsed(
+	dst []byte, rule ContentRule, r *http.Request, b *body, gzipped bool,
+) (out []byte, ok bool, err error) {
 	if rule == ContentMultipart {
-		return m.multipart(r, b, gzipped)
+		sum, ok, err := m.multipart(r, b, gzipped)
+		return appendDigest(dst, codeMultipart, sum), ok, err
 	}
 	if gzipped || b.size > largeContent {
 		select {
 		case m.parsing <- struct{}{}:
 			defer func() { <-m.parsing }()
 		case <-r.Context().Done():
-			return 0, digest{}, fmt.Errorf("%w: %w", errBusy, context.Cause(r.Context()))
+			return dst, false, fmt.Errorf("%w: %w", errBusy, context.Cause(r.Context()))
 		}
 	}
 	text, ok, err := m.text(b, gzipped)
 	if err != nil || !ok {
-		return 0, digest{}, err
+		return dst, false, err
 	}
 	if rule == ContentForm {
-		sum, ok := formDigest(text)
-		return code(codeForm, ok), sum, nil
+		out, ok = appendForm(append(dst, codeForm), text)
+	} else {
+		out, ok = m.appendJSON(append(dst, codeJSON), text)
 	}
-	sum, ok := m.jsonDigest(text)
-	return code(codeJSON, ok), sum, nil
-}
-
-func code(c byte, ok bool) byte {
-	if ok {
-		return c
-	}
-	return 0
+	return out, ok, nil
 }
 
 // text returns the decoded body if it may be kept in memory.
@@ -240,43 +242,31 @@ func (m *guarded) text(b *body, gzipped bool) ([]byte, bool, error) {
 	return text, len(text) <= maxParsed, err
 }
 
-func (m *guarded) jsonDigest(text []byte) (digest, bool) {
-	if len(m.ignore) > 0 {
-		v, err := value.Decode(text, value.Limits{Depth: value.MaxDepth})
-		if err != nil {
-			return digest{}, false
-		}
-		f, err := value.Digest(v, m.ignore)
-		return digest(f[1:]), err == nil
+func (m *guarded) appendJSON(dst, text []byte) ([]byte, bool) {
+	if len(m.ignore) == 0 {
+		out, err := value.AppendCanonical(dst, text)
+		return out, err == nil
 	}
-	buf := getBuffer()
-	defer putBuffer(buf)
-	canonical, err := value.AppendCanonical((*buf)[:0], text)
+	v, err := value.Decode(text, value.Limits{Depth: value.MaxDepth})
 	if err != nil {
-		return digest{}, false
+		return dst, false
 	}
-	*buf = canonical
-	return sha256.Sum256(canonical), true
+	out, err := value.AppendCanonicalValue(dst, v, m.ignore)
+	return out, err == nil
 }
 
-// formDigest digests the fields by name; the values of one name in their order.
-func formDigest(text []byte) (digest, bool) {
+// appendForm writes the fields by name; the values of one name in their order.
+func appendForm(dst, text []byte) ([]byte, bool) {
 	fields, err := url.ParseQuery(string(text))
 	if err != nil {
-		return digest{}, false
+		return dst, false
 	}
-	names := make([]string, 0, len(fields))
-	for name := range fields {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	var out []byte
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		for _, v := range fields[name] {
-			out = appendText(appendText(out, name), v)
+			dst = appendText(appendText(dst, name), v)
 		}
 	}
-	return sha256.Sum256(out), true
+	return dst, true
 }
 
 func appendText(dst []byte, s string) []byte {
@@ -285,15 +275,15 @@ func appendText(dst []byte, s string) []byte {
 }
 
 // multipart digests the parts in order, streamed: the headers, which have name, file name and type
-// as they were sent, and the digest of the bytes.
-func (m *guarded) multipart(r *http.Request, b *body, gzipped bool) (byte, digest, error) {
+// as they were sent, and the digest of the bytes. ok is false if it is none.
+func (m *guarded) multipart(r *http.Request, b *body, gzipped bool) (_ digest, ok bool, _ error) {
 	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || params["boundary"] == "" {
-		return 0, digest{}, nil
+		return digest{}, false, nil
 	}
 	src, err := m.decoded(b, gzipped)
 	if err != nil {
-		return 0, digest{}, err
+		return digest{}, false, err
 	}
 	const maxParts = 1000 // of a form; what has more counts by its bytes
 	parts := multipart.NewReader(src, params["boundary"])
@@ -301,17 +291,17 @@ func (m *guarded) multipart(r *http.Request, b *body, gzipped bool) (byte, diges
 	for n := 0; ; n++ {
 		part, err := parts.NextRawPart()
 		if errors.Is(err, io.EOF) { // all before the first part is skipped: without one, everything
-			return code(codeMultipart, n > 0), digest(h.Sum(nil)), nil
+			return digest(h.Sum(nil)), n > 0, nil
 		}
 		if err != nil {
-			return unreadable(err)
+			return digest{}, false, unreadable(err)
 		}
 		if n == maxParts {
-			return 0, digest{}, nil
+			return digest{}, false, nil
 		}
 		sum, err := rawDigest(part)
 		if err != nil {
-			return unreadable(err)
+			return digest{}, false, unreadable(err)
 		}
 		h.Write(append(appendHeader(nil, part.Header), sum[:]...))
 	}
@@ -330,11 +320,11 @@ func appendHeader(dst []byte, h map[string][]string) []byte {
 	return dst
 }
 
-// unreadable tells a multipart body that isn't one, which counts by its bytes, from what is wrong
-// with the body as a whole.
-func unreadable(err error) (byte, digest, error) {
+// unreadable tells a multipart body that isn't one, which counts by its bytes and is no error, from
+// what is wrong with the body as a whole.
+func unreadable(err error) error {
 	if errors.Is(err, errDecode) || errors.Is(err, errBodyTooLarge) || errors.Is(err, errSpool) {
-		return 0, digest{}, err
+		return err
 	}
-	return 0, digest{}, nil
+	return nil
 }

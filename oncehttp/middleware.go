@@ -91,8 +91,10 @@ func (m *guarded) refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
 
 // serveKey serves a request that bears a key.
 func (m *guarded) serveKey(w http.ResponseWriter, r *http.Request, key string) {
-	asked, outer := time.Now(), r
+	var asked time.Time
+	outer := r
 	if m.cfg.Authorize != nil {
+		asked = time.Now()
 		var ok bool
 		if r, ok = m.authorize(w, r); !ok {
 			return

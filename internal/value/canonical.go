@@ -2,6 +2,7 @@ package value
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"slices"
 	"sync"
@@ -59,6 +60,19 @@ type sorter struct {
 type member struct {
 	start, nameEnd, end int
 	plain               bool // the name is ASCII without escapes
+	// begin is the name's first bytes, if it is plain: as a number it orders as they do, and it
+	// decides nearly always.
+	begin uint64
+}
+
+// beginning returns the first bytes of a plain name as a number. Nothing in it is NUL, so that a
+// name that is shorter than its neighbour comes first.
+func beginning(name []byte) uint64 {
+	var n uint64
+	for i := range min(len(name), 8) {
+		n |= uint64(name[i]) << (56 - 8*i)
+	}
+	return n
 }
 
 var sorters = sync.Pool{New: func() any { return new(sorter) }}
@@ -266,6 +280,9 @@ func (s *sorter) object(dst []byte) []byte {
 		}
 		dst, m.plain = s.text(dst)
 		m.nameEnd = len(dst)
+		if m.plain {
+			m.begin = beginning(dst[m.start+1 : m.nameEnd-1])
+		}
 		if s.peek() != ':' {
 			s.fail("a member has no value")
 			break
@@ -324,6 +341,9 @@ func sortFew(text []byte, members []member) {
 func compareNames(text []byte, a, b *member) int {
 	x, y := text[a.start+1:a.nameEnd-1], text[b.start+1:b.nameEnd-1]
 	if a.plain && b.plain {
+		if a.begin != b.begin {
+			return cmp.Compare(a.begin, b.begin)
+		}
 		return bytes.Compare(x, y)
 	}
 	if bytes.IndexByte(x, '\\') >= 0 || bytes.IndexByte(y, '\\') >= 0 {

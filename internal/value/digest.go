@@ -16,11 +16,21 @@ import (
 // RFC 8785 would round them to doubles), without the members and elements that ignore names. The
 // error is for Go values that are no values of this package, which Decode never returns.
 func Digest(v any, ignore []Path) (once.Fingerprint, error) {
-	w := writer{buf: make([]byte, 0, 512), canonical: true}
-	if err := w.value(v, ignore, 0); err != nil {
-		return once.Fingerprint{}, fmt.Errorf("digest value: %w", err)
+	text, err := AppendCanonicalValue(make([]byte, 0, 512), v, ignore)
+	if err != nil {
+		return once.Fingerprint{}, err
 	}
-	return once.NewFingerprint(once.FingerprintJSONV1, sha256.Sum256(w.buf)), nil
+	return once.NewFingerprint(once.FingerprintJSONV1, sha256.Sum256(text)), nil
+}
+
+// AppendCanonicalValue appends the writing of which [Digest] is the digest: what [AppendCanonical]
+// appends for the value's text, without what ignore names.
+func AppendCanonicalValue(dst []byte, v any, ignore []Path) ([]byte, error) {
+	w := writer{buf: dst, canonical: true}
+	if err := w.value(v, ignore, 0); err != nil {
+		return dst, fmt.Errorf("digest value: %w", err)
+	}
+	return w.buf, nil
 }
 
 // Encode writes a value as compact JSON: members sorted, numbers with all their digits and
