@@ -20,6 +20,12 @@ for module in bench webhook/peers oncehttp/peers; do
 	fi
 done
 
+# The MongoDB-speaking server of the tests, compiled before tests wait for it. Without -race, with
+# which it is another, slower program.
+echo "== go test: internal/testserver/ferret"
+"$GO" -C internal/testserver/ferret build -o /dev/null .
+"$GO" -C internal/testserver/ferret test -shuffle=on -timeout 15m ./...
+
 if [[ ${RACE:-1} == 1 ]]; then # the race detector makes allocations of its own
 	echo "== go test: allocations, without -race"
 	"$GO" test -count=1 -run 'AllocatesLittle' ./internal/config

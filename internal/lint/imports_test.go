@@ -109,6 +109,11 @@ var rules = []rule{
 		libs:    []string{"github.com/anishathalye/porcupine"},
 	},
 	{
+		pattern: "internal/testserver/mongotest",
+		own:     []string{"internal/testserver"},
+		libs:    []string{"go.mongodb.org/mongo-driver/v2"},
+	},
+	{
 		pattern: "internal/testserver/...",
 		own:     []string{"internal/child"},
 		libs:    []string{"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf"},
@@ -144,7 +149,9 @@ var forbidden = []struct {
 		[]string{"internal/cli", "internal/torture/...", "examples/..."}},
 	{"internal/cli", "the programs run it", []string{"serve", "cmd/...", "examples/..."}},
 	{"serve", "the programs run it", []string{"cmd/...", "examples/..."}},
-	{"internal/testserver", "it is for tests", []string{"internal/torture/..."}},
+	{"internal/testserver", "it is for tests",
+		[]string{"internal/torture/...", "internal/testserver/mongotest"}},
+	{"internal/testserver/mongotest", "it is for tests", nil},
 	{"internal/api/apitest", "it is for tests", []string{"internal/torture/..."}},
 	{"oncetest", "it is for tests", nil},
 	{"internal/linear", "it is for tests", nil},

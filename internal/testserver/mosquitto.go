@@ -212,19 +212,27 @@ func (b *Broker) greets() bool {
 	return err == nil && answer[0] == 0x20
 }
 
-// freePort finds a port that nobody listens on, below the range from which the system takes the
-// ports of outgoing connections, so that it is still free when the broker comes back.
+// freePort is findPort for a test.
 func freePort(t testing.TB) int {
 	t.Helper()
+	port, err := findPort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// findPort finds a port that nobody listens on, below the range from which the system takes the
+// ports of outgoing connections, so that it is still free when a server comes back.
+func findPort() (int, error) {
 	const lowest, count, tries = 20000, 12000, 100
 	for range tries {
 		port := lowest + rand.IntN(count)
-		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		listener, err := net.Listen("tcp", loopback(port))
 		if err == nil {
 			_ = listener.Close()
-			return port
+			return port, nil
 		}
 	}
-	t.Fatalf("find free port: none in %d tries", tries)
-	return 0
+	return 0, fmt.Errorf("find free port: none in %d tries", tries)
 }

@@ -1,0 +1,199 @@
+package testserver
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/oncekit/once/internal/child"
+)
+
+// MongoServer is a server that speaks MongoDB's protocol: FerretDB with SQLite below it, a process
+// of its own on two loopback ports that it keeps over restarts. FerretDB's inserts under a unique
+// index are atomic and its updates are not, so before it stands a gate that lets one writing
+// command through at a time. It has no transactions, no TTL indexes, no pipeline updates and no
+// $$NOW. What is killed is the process: it never loses what it has acknowledged, for the operating
+// system keeps it.
+type MongoServer struct {
+	t         testing.TB
+	dir       string // empty: the process has a folder of its own
+	gate, raw int    // ports
+
+	mu    sync.Mutex
+	proc  *child.Process // nil while the server is down
+	stdin io.Closer      // it ends when this is closed, also by the end of this process
+}
+
+// mongoStartLimit is how long the server may take to listen: it is a program of 40 MB, and other
+// tests run beside.
+const mongoStartLimit = time.Minute
+
+// Mongo starts a server and returns when it takes connections. It ends with the test. Its program
+// is built when it is needed for the first time. Tests that neither kill nor cut are better off
+// with package mongotest, whose tests share a server.
+func Mongo(t testing.TB) *MongoServer {
+	t.Helper()
+	s := &MongoServer{t: t, dir: t.TempDir()}
+	t.Cleanup(s.Kill)
+	if err := s.startAnywhere(child.Start); err != nil {
+		t.Fatalf("start ferret: %v", err)
+	}
+	return s
+}
+
+// sharedMongo is the server that the tests of one process share: it is started for the first and
+// ends with the process.
+var sharedMongo = sync.OnceValues(func() (*MongoServer, error) {
+	s := &MongoServer{}
+	// Free: the end of its standard input ends it, so that it can take its folder away.
+	return s, s.startAnywhere(child.StartFree)
+})
+
+// SharedMongo is a server that all tests of this process share, each with a database of its own. It
+// can't be killed.
+func SharedMongo(t testing.TB) *MongoServer {
+	t.Helper()
+	s, err := sharedMongo()
+	if err != nil {
+		t.Fatalf("start ferret: %v", err)
+	}
+	return s
+}
+
+// Addr is the host and port on which one writing command passes at a time.
+func (s *MongoServer) Addr() string { return loopback(s.gate) }
+
+// URI connects to Addr.
+func (s *MongoServer) URI() string { return MongoURI(s.Addr()) }
+
+// RawURI connects to FerretDB itself, whose updates are not atomic.
+func (s *MongoServer) RawURI() string { return MongoURI(loopback(s.raw)) }
+
+// MongoURI connects to a server without a login at a host and port, such as that of a [Proxy].
+func MongoURI(addr string) string { return "mongodb://" + addr + "/?directConnection=true" }
+
+// Kill ends the server at once (SIGKILL) and returns when it is gone. It does nothing if the server
+// is down.
+func (s *MongoServer) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		s.proc.Kill()
+		_ = s.stdin.Close()
+		s.proc = nil
+	}
+}
+
+// Start runs a killed server again, on the same ports and with the same data, and returns when it
+// takes connections. It does nothing if the server runs.
+func (s *MongoServer) Start() {
+	s.t.Helper()
+	if err := s.start(child.Start); err != nil {
+		s.t.Fatalf("start ferret again: %v", err)
+	}
+}
+
+// Freeze stops the process without ending it: its connections stay and nothing answers. Thaw lets
+// it go on.
+func (s *MongoServer) Freeze() { s.signal(syscall.SIGSTOP) }
+
+// Thaw ends Freeze.
+func (s *MongoServer) Thaw() { s.signal(syscall.SIGCONT) }
+
+func (s *MongoServer) signal(sig os.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		s.proc.Signal(sig)
+	}
+}
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// startAnywhere starts the server on ports that are free.
+func (s *MongoServer) startAnywhere(start func(*exec.Cmd) (*child.Process, error)) error {
+	for range startTries {
+		var err error
+		if s.gate, err = findPort(); err != nil {
+			return err
+		}
+		if s.raw, err = findPort(); err != nil {
+			return err
+		}
+		if err = s.start(start); !errors.Is(err, errPortTaken) {
+			return err
+		}
+	}
+	return fmt.Errorf("no free port in %d tries", startTries)
+}
+
+func (s *MongoServer) start(start func(*exec.Cmd) (*child.Process, error)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		return nil
+	}
+	program, err := ferretProgram()
+	if err != nil {
+		return fmt.Errorf("build ferret: %w", err)
+	}
+	args := []string{"-listen", loopback(s.gate), "-raw", loopback(s.raw)}
+	if s.dir != "" {
+		args = append(args, "-dir", s.dir)
+	}
+	cmd := exec.Command(program, args...)
+	log, err := os.CreateTemp("", "ferret-log-")
+	if err != nil {
+		return fmt.Errorf("open log: %w", err)
+	}
+	defer log.Close()
+	_ = os.Remove(log.Name()) // open, and gone with the last who has it open
+	read, write, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("make pipe: %w", err)
+	}
+	defer read.Close()
+	cmd.Stdout, cmd.Stderr = write, log
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		_ = write.Close()
+		return fmt.Errorf("make pipe: %w", err)
+	}
+	proc, err := start(cmd)
+	_ = write.Close() // the child has its own
+	if err != nil {
+		return err
+	}
+	if err := awaitLine(read); err != nil {
+		proc.Kill()
+		text, _ := io.ReadAll(io.NewSectionReader(log, 0, 1<<16))
+		if addressTaken.Match(text) {
+			return errPortTaken
+		}
+		return fmt.Errorf("the server is not ready: %w: %s", err, text)
+	}
+	s.proc, s.stdin = proc, stdin
+	return nil
+}
+
+// awaitLine waits for the line that the server prints when it listens.
+func awaitLine(from *os.File) error {
+	if err := from.SetReadDeadline(time.Now().Add(mongoStartLimit)); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(from).ReadString('\n')
+	if err == nil && len(strings.Fields(line)) != 2 {
+		err = fmt.Errorf("it printed %q", line)
+	}
+	return err
+}

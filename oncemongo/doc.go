@@ -1,0 +1,11 @@
+// Package oncemongo makes operations happen once in effect over MongoDB: it keeps records and the
+// queue, and it writes events into users' collections ([Writer]).
+//
+// MongoDB 5 or newer is supported, as replica set or sharded cluster with transactions, and as a
+// single server or a compatible one without: there, what has to be one step is done in steps that
+// anyone can finish. What is asked of each server is that an insert under a unique index and an
+// update of one document by a condition are atomic; [Probe] looks whether they are.
+//
+// The client is the user's ([Options] has settings for it). This package asks for majority writes,
+// journaled, and majority reads from the primary by itself, whatever the client's settings are.
+package oncemongo
