@@ -175,6 +175,8 @@ func failed(ctx context.Context, cfg HandlerConfig, row queue.Row, err error) qu
 	switch {
 	case f.kind == refused:
 		s.NotTried, s.RetryIn = true, f.after
+	case f.kind == stale:
+		s.State = queue.Stale
 	case f.kind == permanent:
 		s.State, s.DeadCause, s.Block = queue.Dead, queue.CausePermanent, cfg.Block
 	case f.kind == unknown && cfg.HoldUnknown:

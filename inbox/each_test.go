@@ -466,6 +466,11 @@ func TestAnElementIsStoredSoThatItCanBeWorkedAlone(t *testing.T) {
 				if err != nil || string(item) != c.items[i] {
 					t.Errorf("the source sees %s, %v", item, err)
 				}
+				of, err := inbox.MessageOf(source, cb, 64)
+				if err != nil || !value.Equal(of.Item, m.Item) || !value.Equal(of.Body, m.Body) ||
+					of.Header.Get("X-A") != "1" || of.Query.Get("q") != "1" {
+					t.Errorf("of the callback it sees %+v, %v", of, err)
+				}
 				if key, err := source.Key(m); err != nil || key.Strings()[0] != a.Key[0] {
 					t.Errorf("the key of the stored message is %v, %v; it was %v", key, err, a.Key)
 				}

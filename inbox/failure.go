@@ -22,6 +22,7 @@ const (
 	refused // it had no effect, and the refusal is not of this callback
 	permanent
 	unknown
+	stale // it came too late
 )
 
 // Error returns the text of the cause.
@@ -42,6 +43,10 @@ func RetryAfter(d time.Duration, err error) error { return mark(retryAfter, d, e
 // Unknown says that nobody can know whether the work had its effect. With HoldUnknown the callback
 // is held for a person, else it is tried again. Unknown(nil) is nil.
 func Unknown(err error) error { return mark(unknown, 0, err) }
+
+// Stale says that the callback came too late to have an effect: something newer was there. It
+// becomes stale and is kept. Stale(nil) is nil.
+func Stale(err error) error { return mark(stale, 0, err) }
 
 // shownError is an error with the part of it that a log may show.
 type shownError struct {
@@ -72,6 +77,8 @@ func (f *failure) shown() string {
 	switch f.kind {
 	case permanent:
 		return "the handler turned it down for good"
+	case stale:
+		return "it came too late"
 	case unknown:
 		return "the handler does not know whether it had its effect"
 	}

@@ -24,7 +24,7 @@ import (
 type Handler interface {
 	// Work does what takes time, without a transaction, until ctx ends; it must obey ctx. Its
 	// result is handed to Commit. An error means another try after a backoff, unless it was made
-	// by [Permanent], [RetryAfter] or [Unknown].
+	// by [Permanent], [RetryAfter], [Unknown] or [Stale].
 	Work(ctx context.Context, c Callback) (result any, err error)
 	// Commit writes in the transaction in which the callback becomes done. It has to be short:
 	// the store bounds it by ctx, which has the values of Work's, such as the span of the attempt.

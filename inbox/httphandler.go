@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -62,7 +61,7 @@ type HTTPConfig struct {
 // turns it down. Redirects, which are not followed, and everything else are permanent. A request
 // that broke off after it was sent is unknown.
 type HTTPHandler struct {
-	gate   queue.Gate
+	*gated
 	cfg    HTTPConfig
 	client *http.Client
 	drop   map[string]bool
@@ -96,7 +95,8 @@ func NewHTTPHandler(cfg HTTPConfig) (*HTTPHandler, error) {
 			TLSClientConfig: cfg.TLS,
 		}
 	}
-	h := &HTTPHandler{cfg: cfg, drop: make(map[string]bool)}
+	h := &HTTPHandler{cfg: cfg, drop: make(map[string]bool),
+		gated: &gated{other: "service", probe: cfg.Probe, logger: cfg.Logger}}
 	h.client = &http.Client{
 		Transport: cfg.Transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error {
@@ -123,46 +123,8 @@ func notForwarded() []string {
 // Work hands the callback over and waits for the answer. While the service refuses us it does
 // nothing but for the probes.
 func (h *HTTPHandler) Work(ctx context.Context, c Callback) (any, error) {
-	probe, err := h.gate.Begin()
-	if err != nil {
-		return nil, mark(refused, pausedWait, err)
-	}
-	v, reason := queue.Unsaid, error(nil)
-	defer func() { h.end(probe, v, reason) }() // also if the Transport panics
-	if err = h.post(ctx, c); err == nil {
-		v = queue.Admitted
-		return nil, nil
-	}
-	switch failureOf(err).kind {
-	case refused:
-		v, reason = queue.Refused, err
-	case permanent: // it got past the login
-		v = queue.Admitted
-	}
-	return nil, err
+	return nil, h.try(func() error { return h.post(ctx, c) })
 }
-
-// end takes what a try said of the service, and logs that a pause began or ended.
-func (h *HTTPHandler) end(probe bool, v queue.Verdict, reason error) {
-	text := ""
-	if reason != nil {
-		text = reason.Error()
-	}
-	switch began, ended := h.gate.End(probe, v, text, h.cfg.Probe); {
-	case began:
-		h.cfg.Logger.Error("service paused", "error", queue.Public(reason),
-			"probe_every", h.cfg.Probe)
-	case ended:
-		h.cfg.Logger.Info("service resumed")
-	}
-}
-
-// Paused returns why the service is left alone; false: it isn't.
-func (h *HTTPHandler) Paused() (queue.PauseStatus, bool) { return h.gate.Paused() }
-
-func (h *HTTPHandler) limit() int { return h.gate.Limit(math.MaxInt) } // but for Concurrency
-
-func (h *HTTPHandler) changed() <-chan struct{} { return h.gate.Changed() }
 
 func (h *HTTPHandler) post(ctx context.Context, c Callback) error {
 	var sent atomic.Bool

@@ -127,21 +127,40 @@ func StoredMessage(src *Source, row *queue.Row, depth int) (*Message, error) {
 	m := &Message{Source: row.Source, Method: r.Method, Path: r.Path, Peer: r.Peer,
 		Header: r.Header, Raw: row.Body, identity: row.Identity}
 	m.Query, _ = url.ParseQuery(r.Query) // what can be read of it, as when it came
-	if m.content, err = r.as.content(row.Body); err != nil {
-		return nil, fmt.Errorf("decode body: %w", err)
+	if err := m.decode(src, &r.as, depth); err != nil {
+		return nil, err
 	}
-	if m.Body, err = decodeContent(m.content, r.as.Form, depth); err != nil {
-		return nil, fmt.Errorf("decode body: %w", err)
+	return m, nil
+}
+
+// MessageOf is [StoredMessage] of a callback as a handler sees it. What the request was beside its
+// header, query and body is not known of it.
+func MessageOf(src *Source, c Callback, depth int) (*Message, error) {
+	m := &Message{Source: c.Source, Header: c.Header, Query: c.Query, Raw: c.Body}
+	if err := m.decode(src, &c.as, depth); err != nil {
+		return nil, err
 	}
-	found := false
-	m.Item, found, err = DecodeItem(row.Meta, depth)
-	if err == nil && !found && src.Each != nil {
+	return m, nil
+}
+
+// decode makes Body and Item of a stored body.
+func (m *Message) decode(src *Source, as *bodyForm, depth int) (err error) {
+	if m.content, err = as.content(m.Raw); err != nil {
+		return fmt.Errorf("decode body: %w", err)
+	}
+	if m.Body, err = decodeContent(m.content, as.Form, depth); err != nil {
+		return fmt.Errorf("decode body: %w", err)
+	}
+	switch {
+	case as.Element != nil:
+		m.Item, err = value.Decode(as.Element.Value, value.Limits{Depth: depth})
+	case src.Each != nil:
 		m.Item, err = onlyItem(src, m)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("decode element: %w", err)
+		return fmt.Errorf("decode element: %w", err)
 	}
-	return m, nil
+	return nil
 }
 
 // onlyItem returns the element of a message that was stored as one callback.

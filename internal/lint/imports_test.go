@@ -40,7 +40,8 @@ var rules = []rule{
 	{pattern: "flow", own: []string{".", "queue", "internal/value"}},
 	{
 		pattern: "inbox",
-		own:     []string{".", "queue", "webhook", "internal/value", "internal/httpresult"},
+		own: []string{".", "queue", "webhook", "write", "internal/value",
+			"internal/httpresult"},
 	},
 	{
 		pattern: "outbox/...",
