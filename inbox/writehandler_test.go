@@ -67,9 +67,10 @@ func TestAWritesOutcomeDecidesWhatBecomesOfTheCallback(t *testing.T) {
 		state  queue.State
 		reason string
 	}{
-		"applied":   {write.Result{Outcome: write.Applied}, queue.Done, ""},
-		"duplicate": {write.Result{Outcome: write.Duplicate, First: first(write.Applied)}, queue.Done, ""},
-		"stale":     {write.Result{Outcome: write.Stale}, queue.Stale, "the document is newer"},
+		"applied": {write.Result{Outcome: write.Applied}, queue.Done, ""},
+		"duplicate": {write.Result{Outcome: write.Duplicate, First: first(write.Applied)},
+			queue.Done, ""},
+		"stale": {write.Result{Outcome: write.Stale}, queue.Stale, "the document is newer"},
 		"duplicate of a stale one": {write.Result{Outcome: write.Duplicate,
 			First: first(write.Stale)}, queue.Stale, "the document is newer"},
 		"conflict": {write.Result{Outcome: write.Conflict, First: first(write.Applied)}, queue.Dead,
@@ -236,8 +237,8 @@ func TestAHandlerCanSayThatACallbackIsStale(t *testing.T) {
 		return nil, inbox.Stale(errors.New("version 3 is there"))
 	})
 	s := inbox.Attempt(t.Context(), inbox.HandlerConfig{Handler: h, Block: true}, row(1))
-	if s.State != queue.Stale || s.Error != "version 3 is there" || s.Public != "it came too late" ||
-		s.Block || s.DeadCause != "" {
+	if s.State != queue.Stale || s.Error != "version 3 is there" ||
+		s.Public != "it came too late" || s.Block || s.DeadCause != "" {
 		t.Errorf("settlement %+v", s)
 	}
 	if inbox.Stale(nil) != nil {
