@@ -28,7 +28,7 @@ install_quietly() {
 	apt-get update -q
 	apt-get install -q -y --no-install-recommends "$@"
 	local service
-	for service in mosquitto redis-server; do
+	for service in mosquitto redis-server postgresql; do
 		[[ " $* " == *" $service "* ]] || continue
 		if command -v systemctl >/dev/null; then systemctl -q disable "$service" || true; fi
 		if command -v update-rc.d >/dev/null; then update-rc.d "$service" disable || true; fi
@@ -43,6 +43,9 @@ command -v "$GO" >/dev/null || {
 missing=()
 command -v mosquitto >/dev/null || missing+=(mosquitto)
 command -v redis-server >/dev/null || missing+=(redis-server)
+# Debian keeps the programs of PostgreSQL off the PATH.
+command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ||
+	missing+=(postgresql)
 command -v curl >/dev/null || missing+=(curl) # the documented commands are run
 command -v openssl >/dev/null || missing+=(openssl)
 command -v python3 >/dev/null || missing+=(python3) # so are the examples of services
@@ -64,7 +67,8 @@ if [[ $(id -u) -ne 0 ]]; then
 		echo "    sudo sh -c '$command'"
 		echo
 		echo "and run make again. (The tests start servers of their own on free ports; if the"
-		echo "installed services are not wanted: sudo systemctl disable --now mosquitto redis-server)"
+		echo "installed services are not wanted:"
+		echo "sudo systemctl disable --now mosquitto redis-server postgresql)"
 	} >&2
 	exit 1
 fi

@@ -114,7 +114,8 @@ func TestEqualChangesHaveEqualDigests(t *testing.T) {
 func TestDifferentChangesHaveDifferentDigests(t *testing.T) {
 	set := func(v any) write.Event { return event(write.Upsert{Set: write.Fields{"f": v}}) }
 	events := []write.Event{
-		set(1), set("1"), set(json.Number("9007199254740993")), set(json.Number("9007199254740992")),
+		set(1), set("1"),
+		set(json.Number("9007199254740993")), set(json.Number("9007199254740992")),
 		set(nil), set(true), set(utc), set(utc.Format(time.RFC3339Nano)), set([]byte("1")),
 		set("MQ=="), set([]any{1, 2}), set([]any{2, 1}), set(map[string]any{}), set([]any{}),
 		event(write.Insert{Set: write.Fields{"f": 1}}),

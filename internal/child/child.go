@@ -26,6 +26,13 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return start(cmd)
 }
 
+// StartAs starts cmd as Start does, as another user of the system: only root may.
+func StartAs(cmd *exec.Cmd, user *syscall.Credential) (*Process, error) {
+	cmd.SysProcAttr = attributes()
+	cmd.SysProcAttr.Credential = user
+	return start(cmd)
+}
+
 // StartFree starts cmd as Start does, but for its end: it lives on after this process.
 func StartFree(cmd *exec.Cmd) (*Process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -37,6 +37,7 @@ var rules = []rule{
 	// The domain.
 	{pattern: "queue", own: []string{"."}},
 	{pattern: "queue/queuetest", own: []string{".", "queue"}},
+	{pattern: "write/writetest", own: []string{".", "write"}},
 	{pattern: "flow", own: []string{".", "queue", "internal/value"}},
 	{
 		pattern: "inbox",
@@ -116,8 +117,9 @@ var rules = []rule{
 	},
 	{
 		pattern: "internal/testserver/...",
-		own:     []string{"internal/child"},
-		libs:    []string{"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf"},
+		own:     []string{"internal/child", "internal/testserver/..."},
+		libs: []string{"github.com/jackc/pgx/v5", "go.opentelemetry.io/proto/otlp",
+			"google.golang.org/protobuf"},
 	},
 
 	// What expects shares no code with what is expected of: the demo knows the server from outside.
@@ -157,6 +159,8 @@ var forbidden = []struct {
 	{"oncetest", "it is for tests", nil},
 	{"internal/linear", "it is for tests", nil},
 	{"queue/queuetest", "it is for tests", nil},
+	{"write/writetest", "it is for tests", nil},
+	{"internal/testserver/postgres", "it is for tests", []string{"internal/testserver"}},
 }
 
 func TestImportsFollowTheRules(t *testing.T) {
