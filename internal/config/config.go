@@ -41,6 +41,8 @@ type Config struct {
 	// Kinds are the kinds of resources that the file declares.
 	Kinds        []flow.ResourceKind
 	Destinations []DestinationConfig
+	// Databases are those in which callbacks change documents.
+	Databases []DatabaseConfig
 	// Gateway is what the file says of the gateway; nil: nothing.
 	Gateway *Gateway
 	Migrate Migrate
@@ -137,6 +139,10 @@ func Parse(name string, src []byte, env Env) (*Config, error) {
 			c.Gateway.at[field] = located([]Problem{p}, l.src)[0]
 		}
 	}
+	for i := range c.Databases {
+		d := &c.Databases[i]
+		d.at = located([]Problem{d.at}, l.src)[0]
+	}
 	return c, nil
 }
 
@@ -144,7 +150,7 @@ func Parse(name string, src []byte, env Env) (*Config, error) {
 func order() []string {
 	return []string{"listen", "tls", "proxies", "admin",
 		"store", "create", "shutdown", "limits", "log", "sources",
-		"flows", "resources", "destinations", "gateway", "migrate"}
+		"flows", "resources", "destinations", "databases", "gateway", "migrate"}
 }
 
 // config reads the file's top level.
@@ -161,7 +167,9 @@ func (l *loader) config(root *node) *Config {
 	r.destinations(o)
 	r.resources(o)
 	r.flows(o)
+	r.databases(o)
 	r.sources(o)
+	r.keepLongEnough()
 	r.gateway(o)
 	r.migrate(o)
 	slices.SortFunc(o.known, func(a, b string) int {
@@ -188,7 +196,13 @@ type reader struct {
 	root *node
 	// names of what the file declares, in its order
 	flowNames, kindNames, destinationNames, sourceNames []string
+	databaseNames                                       []string
 	destinationKind                                     map[string]string
+	// databaseAt is where each database is declared, writesTo the database of each source, and
+	// targetKeys where the member was named by which the documents of a collection are found.
+	databaseAt map[string]*object
+	writesTo   map[string]string
+	targetKeys map[[2]string]targetKey
 	// feeds is the longest retention of the sources of each flow.
 	feeds map[string]time.Duration
 	// unread is true when a source isn't read because its preset isn't known.
@@ -211,6 +225,8 @@ func (r *reader) declareNames(o *object) {
 	}
 	r.flowNames, r.kindNames = names("flows"), names("resources")
 	r.destinationNames, r.sourceNames = names("destinations"), names("sources")
+	r.databaseNames, r.databaseAt = names("databases"), map[string]*object{}
+	r.writesTo, r.targetKeys = map[string]string{}, map[[2]string]targetKey{}
 	r.destinationKind, r.feeds = map[string]string{}, map[string]time.Duration{}
 }
 

@@ -73,6 +73,24 @@ sources:
       accepted: {}
     to:
       handler: h
+  writing:
+    key: ["body.id"]
+    to:
+      document:
+        database: ledger
+        in: payments
+        id: "${body.payment}"
+        set:
+          status: "${body.status}"
+  counting:
+    key: ["body.id"]
+    to:
+      document:
+        database: ledger
+        in: counts
+        id: "${body.meter}"
+        inc:
+          n: 1
 flows:
   f:
     task: "body.task"
@@ -119,6 +137,9 @@ destinations:
       url: mqtt://127.0.0.1:1883
   printed:
     log: {}
+databases:
+  ledger:
+    url: sqlite:ledger.db
 gateway:
   upstream: http://127.0.0.1:9000
   auth:
@@ -138,8 +159,11 @@ var places = map[string][]string{
 	"Who the sender is hmac":           {"sources.signed.auth.hmac", "sources.stamped.auth.hmac"},
 	"Replies unavailable":              {"sources.replying.reply.accepted"},
 	"Targets":                          {"sources.handed.to", "sources.own.to"},
-	"Flows":                            {"flows.f", "flows.endless"},
-	"Flows events.NAME":                {"flows.f.events.go", "flows.f.events.stay"},
+	"Documents": {"sources.writing.to.document",
+		"sources.counting.to.document"},
+	"Databases":         {"databases.ledger"},
+	"Flows":             {"flows.f", "flows.endless"},
+	"Flows events.NAME": {"flows.f.events.go", "flows.f.events.stay"},
 	"Effects": {"flows.f.events.go.effects.0", "flows.f.events.go.effects.1",
 		"flows.f.events.go.effects.2"},
 	"Resources resources.KIND": {"resources.r"},
@@ -298,7 +322,7 @@ func TestDocs_DefaultsAreTrue(t *testing.T) {
 			t.Errorf("the table %q isn't found", table)
 		}
 	}
-	if len(rows) < 110 {
+	if len(rows) < 120 {
 		t.Errorf("only %d rows", len(rows))
 	}
 }

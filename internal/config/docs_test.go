@@ -63,6 +63,12 @@ sources:
     probes: [{text: t, reply: {status: 200}}, {when: "true"}]
     to: {handler: h}
   agv: {preset: robot-triple, reply: [], to: {handler: h}}
+  sums:
+    key: ["body.id"]
+    to:
+      document: {database: db, in: payments, key: {pay: "${body.p}"}, set: {x: "${body.x}", s: 1},
+        set_on_insert: {b: [1.50, {text: body.x}]}, inc: {n: 1}, newer: s}
+  made: {key: ["body.id"], to: {document: {database: db2, in: made, id: "${body.p}", set: {x: 1}}}}
 flows:
   f:
     task: "body.task"
@@ -93,6 +99,9 @@ destinations:
       {url: "mqtts://h", version: 3.1.1, qos: 2, client_id: c, username: u, password: p,
       tls: {ca: a, cert: b, key: c, server_name: d}, max_packet: 1MiB, no_subscriber: done}
   w: {http: {url: "https://h", basic: {username: u, password: p}, headers: {X-D: e}}}
+databases:
+  db: {url: "postgres://u@h,i/d", retention: 60d}
+  db2: {url: "sqlite:made.db"}
 gateway:
   upstream: http://h
   auth: {url: "http://h/a"}
@@ -112,7 +121,7 @@ func TestDocs_NameEveryField(t *testing.T) {
 	}
 	doc := string(b)
 	out := printed(t, mustParse(t, everything, Env{}))
-	own := strings.Fields("rcs web own list agv f go seq back end b x s r log m w n a h old gone")
+	own := strings.Fields("rcs web own list agv f go seq back end b x s r log m w n a h old gone sums made db db2 pay")
 	seen := map[string]bool{}
 	fields := regexp.MustCompile(`(?m)(?:^ *|[{,] ?)([a-z_]+):`)
 	for _, m := range fields.FindAllStringSubmatch(out, -1) {

@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/oncekit/once"
+)
 
 // kind is what a node of the file is.
 type kind uint8
@@ -67,6 +71,15 @@ func (n *node) what() string {
 		return "a list"
 	}
 	return "a text"
+}
+
+// isNumber reports whether the node is a number, also one that is too long for the parser.
+func (n *node) isNumber() bool {
+	if n.kind == textKind && n.style == plain && !n.filled {
+		_, ok := once.CanonicalNumber(n.raw)
+		return ok
+	}
+	return n.kind == numberKind
 }
 
 // show quotes the node's text for a message, unless it may hold a secret.

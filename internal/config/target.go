@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/oncekit/once/flow"
@@ -18,9 +19,11 @@ type Handler struct {
 	Lane string
 	// Name of a handler in Go; empty: HTTP is called.
 	Name string
-	// HTTP is the service that is handed the callback; nil: a handler in Go.
-	HTTP *HTTPConfig
-	// Probe is how long after a refusal (401, 403) of the service one callback is tried again.
+	// HTTP is the service that is handed the callback, Document what it changes in a database; both
+	// nil: a handler in Go.
+	HTTP     *HTTPConfig
+	Document *DocumentConfig
+	// Probe is how long after a refusal of the service or the database one callback is tried again.
 	Probe time.Duration
 	// Events that are handed over; nil: all of them.
 	Events []string
@@ -48,7 +51,8 @@ const (
 	highestAttempts    = 1_000_000
 )
 
-// policy reads the fields of a policy.
+// policy reads the fields of a policy, with the defaults of on_unknown and on_dead. An empty one of
+// on_unknown: there is no such field.
 func (r *reader) policy(o *object, unknown, dead string) Policy {
 	var p Policy
 	p.Timeout = o.duration("timeout", defaultTimeout)
@@ -62,7 +66,9 @@ func (r *reader) policy(o *object, unknown, dead string) Policy {
 			formatDuration(p.Retry.Base))
 	}
 	p.Concurrency = o.whole("concurrency", defaultConcurrency, 1, highestConcurrency)
-	p.HoldUnknown = o.choice("on_unknown", unknown, "retry", "hold") == "hold"
+	if unknown != "" {
+		p.HoldUnknown = o.choice("on_unknown", unknown, "retry", "hold") == "hold"
+	}
 	p.Block = o.choice("on_dead", dead, "continue", "block") == "block"
 	return p
 }
@@ -76,29 +82,30 @@ func (r *reader) target(key *node, o *object, s *inbox.Source, vars expr.VarSet)
 	to := o.optional("to")
 	if to == nil || to.n == nil {
 		if !o.has("to") {
-			r.add(key.at, "the source %s has no `to`; expected {flow: NAME}, {http: URL} or"+
-				" {handler: NAME}", quote(key.text))
+			r.add(key.at, "the source %s has no `to`; expected {flow: NAME}, {http: URL},"+
+				" {document: …} or {handler: NAME}", quote(key.text))
 		}
 		return
 	}
 	var chosen []string
-	for _, name := range []string{"flow", "http", "handler"} {
+	targets := []string{"flow", "http", "document", "handler"}
+	for _, name := range targets {
 		if to.has(name) {
 			chosen = append(chosen, name)
 		}
 	}
 	if len(chosen) != 1 {
-		for _, name := range []string{"flow", "http", "handler"} {
+		for _, name := range targets {
 			to.get(name)
 		}
-		r.add(to.at(), "`to` names %d targets; expected exactly one of flow, http, handler",
-			len(chosen))
+		r.add(to.at(), "`to` names %d targets; expected exactly one of %s", len(chosen),
+			strings.Join(targets, ", "))
 		return
 	}
 	if chosen[0] == "flow" {
 		r.toFlow(o, to, s, settings)
 	} else {
-		r.toHandler(chosen[0], to, order, events, s, settings)
+		r.toHandler(chosen[0], to, ordering{vars, order}, events, s, settings)
 	}
 	to.close("to")
 }
@@ -141,19 +148,36 @@ func (r *reader) reference(n *node, field, what string, names []string) bool {
 	return false
 }
 
-func (r *reader) toHandler(kind string, to *object, order *expr.Program, events []*node,
+// ordering is what the order of a source's callbacks is made of.
+type ordering struct {
+	vars expr.VarSet
+	by   *expr.Program // order_by; nil: none, or the document
+}
+
+func (r *reader) toHandler(kind string, to *object, order ordering, events []*node,
 	s *inbox.Source, settings *SourceSettings,
 ) {
 	h := &Handler{Lane: "source/" + s.Name}
-	if kind == "http" {
+	orderKey := orderFunc(order.by)
+	unknown := "retry"
+	switch kind {
+	case "http":
 		h.HTTP = r.calledURL(to)
 		h.Probe = to.duration("probe", defaultProbe)
-	} else if n := to.textNode("handler", "the name of a handler"); n != nil &&
-		r.checkName(n, "handler") {
-		to.out.put("handler", nodeOut(n))
-		h.Name = n.text
+	case "document":
+		var key keyFn
+		h.Document, key = r.document(to, s.Name, order.vars)
+		h.Probe = to.duration("probe", defaultProbe)
+		orderKey = documentOrder(key, order.by, orderKey)
+		unknown = r.neverUnknown(to)
+	default:
+		if n := to.textNode("handler", "the name of a handler"); n != nil &&
+			r.checkName(n, "handler") {
+			to.out.put("handler", nodeOut(n))
+			h.Name = n.text
+		}
 	}
-	h.Policy = r.policy(to, "retry", "block")
+	h.Policy = r.policy(to, unknown, "block")
 	var only map[string]bool
 	for _, n := range events {
 		if only == nil {
@@ -163,7 +187,16 @@ func (r *reader) toHandler(kind string, to *object, order *expr.Program, events 
 		h.Events = append(h.Events, n.text)
 	}
 	settings.Handler = h
-	s.Route = handlerRoute(h.Lane, only, order)
+	s.Route = handlerRoute(h.Lane, only, orderKey)
+}
+
+// neverUnknown refuses on_unknown where a try that broke off is simply made again.
+func (r *reader) neverUnknown(to *object) string {
+	if n := to.get("on_unknown"); n != nil {
+		r.add(n.at, "on_unknown has no meaning with to: {document}; a write that comes again is"+
+			" known by its id, expected no such line")
+	}
+	return ""
 }
 
 // calledURL reads the service that callbacks are handed to.
@@ -202,26 +235,56 @@ func flowRoute(name string, known map[string]bool, task *expr.Program,
 }
 
 // handlerRoute hands events to a handler; only nil: all of them.
-func handlerRoute(lane string, only map[string]bool, order *expr.Program,
+func handlerRoute(lane string, only map[string]bool,
+	orderKey func(*inbox.Message) (string, error),
 ) func(*inbox.Message, string) (inbox.Route, error) {
 	return func(m *inbox.Message, event string) (inbox.Route, error) {
 		if only != nil && !only[event] {
 			return inbox.Route{Lane: lane, Unrouted: true}, nil
 		}
-		route := inbox.Route{Lane: lane}
-		if order == nil {
-			return route, nil
+		key, err := orderKey(m)
+		if err != nil {
+			return inbox.Route{}, err
+		}
+		return inbox.Route{Lane: lane, OrderKey: key}, nil
+	}
+}
+
+// orderFunc makes the order key of a source; of one without order_by it is empty.
+func orderFunc(by *expr.Program) func(*inbox.Message) (string, error) {
+	return func(m *inbox.Message) (string, error) {
+		if by == nil {
+			return "", nil
 		}
 		vars := messageVars(m)
-		v, err := order.Eval(&vars)
+		v, err := by.Eval(&vars)
 		if err != nil {
-			return inbox.Route{}, fmt.Errorf("order_by: %w", err)
+			return "", fmt.Errorf("order_by: %w", err)
 		}
-		if v != expr.Absent {
-			if route.OrderKey, err = value.Text(v); err != nil {
-				return inbox.Route{}, fmt.Errorf("order_by: %w", err)
-			}
+		if v == expr.Absent {
+			return "", nil
 		}
-		return route, nil
+		key, err := value.Text(v)
+		if err != nil {
+			return "", fmt.Errorf("order_by: %w", err)
+		}
+		return key, nil
+	}
+}
+
+// documentOrder is the order of a source that changes documents: what order_by says, or the
+// document. One that can't be named makes the message invalid, as the task of a flow does.
+func documentOrder(key keyFn, by *expr.Program, orderKey func(*inbox.Message) (string, error),
+) func(*inbox.Message) (string, error) {
+	return func(m *inbox.Message) (string, error) {
+		vars := messageVars(m)
+		id, err := key(&vars)
+		if err != nil {
+			return "", err
+		}
+		if by != nil {
+			return orderKey(m)
+		}
+		return value.Text(id)
 	}
 }

@@ -256,6 +256,13 @@ func (t *tree) value(name string, v ast.Node, depth int) *node {
 			t.hide(e.value)
 		}
 	}
+	if name == "databases" {
+		for _, e := range child.entries {
+			if url := e.value.member("url"); url != nil && holdsPassword(url.raw) {
+				t.hide(url)
+			}
+		}
+	}
 	if secretField(name) || name == "records" && strings.Contains(child.raw, "@") ||
 		t.auth > 0 && !plainInAuth(name, child) {
 		t.hide(child)
