@@ -121,7 +121,8 @@ func TestDocs_NameEveryField(t *testing.T) {
 	}
 	doc := string(b)
 	out := printed(t, mustParse(t, everything, Env{}))
-	own := strings.Fields("rcs web own list agv f go seq back end b x s r log m w n a h old gone sums made db db2 pay")
+	own := strings.Fields("rcs web own list agv f go seq back end b x s r log m w n a h" +
+		" old gone sums made db db2 pay")
 	seen := map[string]bool{}
 	fields := regexp.MustCompile(`(?m)(?:^ *|[{,] ?)([a-z_]+):`)
 	for _, m := range fields.FindAllStringSubmatch(out, -1) {

@@ -201,7 +201,10 @@ func TestDatabase_RemembersAsLongAsItsSources(t *testing.T) {
 		retention string
 		want      time.Duration
 		printed   string
-	}{{"7d", 30 * 24 * time.Hour, "retention: 30d"}, {"90d", 90 * 24 * time.Hour, "retention: 90d"}} {
+	}{
+		{"7d", 30 * 24 * time.Hour, "retention: 30d"},
+		{"90d", 90 * 24 * time.Hour, "retention: 90d"},
+	} {
 		cfg := mustParse(t, strings.Replace(text, "    to:",
 			"    retention: "+c.retention+"\n    to:", 1), Env{})
 		out := printed(t, cfg)
@@ -242,7 +245,8 @@ func TestDatabase_PasswordsAreNotShown(t *testing.T) {
 		if !strings.Contains(out, want) || strings.Contains(out, "S3CRET") {
 			t.Errorf("%s is printed as\n%s", url, out)
 		}
-		_, err := Parse("f", []byte(strings.Replace(text, "{url: ", "{retention: 1h, url: ", 1)), env)
+		short := strings.Replace(text, "{url: ", "{retention: 1h, url: ", 1)
+		_, err := Parse("f", []byte(short), env)
 		if err == nil || strings.Contains(err.Error(), "S3CRET") {
 			t.Errorf("%s: the problem is %v", url, err)
 		}
