@@ -71,7 +71,7 @@ func parseKey(name, line string) (string, *Problem) {
 			return "", keyProblem("%s begins with a quote and is no quoted text; send \"KEY\" of "+
 				"printable ASCII characters, with \\ before \\ and \"", name)
 		}
-	} else if i := strings.IndexFunc(line, notBare); i >= 0 {
+	} else if i := indexNotBare(line); i >= 0 {
 		return "", keyProblem("%s has a character at %d that a key without quotes can't have; use "+
 			"letters, digits and -._~:/+=, or send \"KEY\"", name, i+1)
 	}
@@ -86,9 +86,17 @@ func parseKey(name, line string) (string, *Problem) {
 	return key, nil
 }
 
-// notBare reports whether a character can't stand in a key without quotes: blanks and what is not
-// printable ASCII, and the quotes and separators of header fields.
-func notBare(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`",;\`, c) }
+// indexNotBare finds the first byte that can't stand in a key without quotes: of blanks, of what is
+// not printable ASCII, and of the quotes and separators of header fields. -1: there is none.
+func indexNotBare(line string) int {
+	for i := range len(line) {
+		switch c := line[i]; {
+		case c <= ' ', c > '~', c == '"', c == ',', c == ';', c == '\\':
+			return i
+		}
+	}
+	return -1
+}
 
 // unquote reads a String of structured fields that fills the whole line.
 func unquote(line string) (string, bool) {

@@ -293,7 +293,7 @@ func (m *guarded) replay(
 // workContext is the context of a guarded handler. It knows its grant.
 type workContext struct {
 	context.Context
-	grant once.Grant
+	work *once.Work
 }
 
 type grantKey struct{}
@@ -301,7 +301,7 @@ type grantKey struct{}
 // Value implements context.Context.
 func (c *workContext) Value(key any) any {
 	if key == (grantKey{}) {
-		return c.grant
+		return c.work.Grant()
 	}
 	return c.Context.Value(key)
 }
@@ -330,7 +330,7 @@ func (m *guarded) work(w http.ResponseWriter, r *http.Request, b *body, work *on
 	}()
 	m.cfg.Observe(r, FirstAnswer)
 	defer rec.free()
-	inner := r.WithContext(&workContext{work.Context(), work.Grant()})
+	inner := r.WithContext(&workContext{work.Context(), work})
 	if b.size > 0 {
 		inner.Body = b
 	}

@@ -34,19 +34,17 @@ func stray(w http.ResponseWriter, over <-chan struct{}) int {
 }
 
 func TestAGoroutineLeftBehindNeverTouchesAnAnswer(t *testing.T) {
-	over, calls := make(chan struct{}), make(chan int, 1)
+	returned, over, calls := make(chan struct{}), make(chan struct{}), make(chan int, 1)
 	a := &api{t: t, store: newStore(t)}
 	h := a.guard(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "right "+r.Header.Get("Idempotency-Key"))
 	})
 	leaves := a.guard(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "right")
-		started := make(chan struct{})
 		go func() {
-			<-started
+			<-returned // until then the connection is the handler's
 			calls <- stray(w, over)
 		}()
-		close(started)
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
@@ -60,6 +58,7 @@ func TestAGoroutineLeftBehindNeverTouchesAnAnswer(t *testing.T) {
 			if g := a.do("POST", "/leaves", "left", strings.NewReader(`{}`)); g.status == 0 {
 				t.Error(g.err)
 			}
+			close(returned)
 		}
 		key := fmt.Sprint(i)
 		first := a.post(key, `{}`)

@@ -41,8 +41,8 @@ type recorder struct {
 	sniffed int
 	// room for the head of ordinary answers.
 	room struct {
-		fields [6]field
-		lines  [6]string
+		fields [3]field
+		lines  [3]string
 	}
 }
 

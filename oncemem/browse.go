@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/oncekit/once"
 )
@@ -20,7 +19,7 @@ func (s *Store) Record(ctx context.Context, id once.Identity) (once.Record, erro
 	}
 	sh, now := s.lock(id)
 	defer sh.mu.Unlock()
-	r := sh.records[id]
+	r := sh.find(id)
 	if r == nil || r.expired(now) {
 		return once.Record{}, once.ErrNotFound
 	}
@@ -46,7 +45,7 @@ func (s *Store) Records(ctx context.Context, f once.RecordFilter) (once.RecordPa
 	f.Scope = once.Note{Scope: f.Scope}.Cut().Scope
 	var all []once.Record
 	for i := range s.shards {
-		all = s.shards[i].collect(all, f, after, s.cfg.Now())
+		all = s.shards[i].collect(all, f, after, s.now())
 	}
 	slices.SortFunc(all, func(a, b once.Record) int {
 		return bytes.Compare(a.Identity[:], b.Identity[:])
@@ -60,36 +59,38 @@ func (s *Store) Records(ctx context.Context, f once.RecordFilter) (once.RecordPa
 }
 
 func (sh *shard) collect(
-	all []once.Record, f once.RecordFilter, after []byte, now time.Time,
+	all []once.Record, f once.RecordFilter, after []byte, now instant,
 ) []once.Record {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for id, r := range sh.records {
-		if r.expired(now) || bytes.Compare(id[:], after) <= 0 && len(after) > 0 ||
-			len(f.Scope) > 0 && !slices.Equal(f.Scope, r.note.Scope) {
-			continue
-		}
-		if out := r.public(now); f.State == "" || f.State == out.State {
-			all = append(all, out)
+	for _, r := range sh.records {
+		for ; r != nil; r = r.next {
+			if r.expired(now) || bytes.Compare(r.id[:], after) <= 0 && len(after) > 0 ||
+				len(f.Scope) > 0 && !slices.Equal(f.Scope, r.note.Scope) {
+				continue
+			}
+			if out := r.public(now); f.State == "" || f.State == out.State {
+				all = append(all, out)
+			}
 		}
 	}
 	return all
 }
 
 // public is what people are shown of a record.
-func (r *record) public(now time.Time) once.Record {
+func (r *record) public(now instant) once.Record {
 	out := once.Record{
 		Identity: r.id, Fingerprint: r.fingerprint, OnUnknown: r.onUnknown, Fence: r.fence,
-		Attempt: r.attempt, Note: r.note, ClaimedAt: r.claimed, FinishedAt: r.finished,
-		LastAt: r.last, LeaseEnd: r.leaseEnd, Size: len(r.outcome.Data),
-		Outcome: once.Outcome{Kind: r.outcome.Kind},
+		Attempt: int(r.attempt), Note: r.note, ClaimedAt: r.claimed.time(),
+		FinishedAt: r.finished.time(), LastAt: r.last.time(), LeaseEnd: r.leaseEnd.time(),
+		Size: len(r.data), Outcome: once.Outcome{Kind: r.kind},
 	}
 	switch {
 	case r.state == completed:
-		out.State, out.ExpiresAt = once.Completed, r.expires()
+		out.State, out.ExpiresAt = once.Completed, r.expires().time()
 	case r.state == released:
-		out.State, out.ExpiresAt = once.Released, r.expires()
-	case r.state == inFlight && now.Before(r.leaseEnd):
+		out.State, out.ExpiresAt = once.Released, r.expires().time()
+	case r.state == inFlight && now < r.leaseEnd:
 		out.State = once.InFlight
 	case r.onUnknown == once.Hold:
 		out.State = once.Held

@@ -3,12 +3,14 @@ package oncemem
 import (
 	"container/heap"
 	"context"
+	"encoding/binary"
 	"fmt"
-	"time"
+
+	"github.com/oncekit/once"
 )
 
 // recordSize is about what a record takes with its place in the map, in bytes.
-const recordSize = 512
+const recordSize = 320
 
 // size is about what a record takes besides the data of its outcome, in bytes.
 func (r *record) size() int64 {
@@ -21,7 +23,7 @@ func (r *record) size() int64 {
 
 // reserve takes room for n bytes, after removing what is past its retention if there is no room
 // otherwise. It reports whether there was room. The shard is locked by the caller.
-func (s *Store) reserve(sh *shard, n int64, now time.Time) bool {
+func (s *Store) reserve(sh *shard, n int64, now instant) bool {
 	if s.take(n) {
 		return true
 	}
@@ -55,23 +57,53 @@ func (s *Store) take(n int64) bool {
 
 // expired reports whether a record is past its retention, which counts from the later of the last
 // arrival and the end of the work.
-func (r *record) expired(now time.Time) bool {
-	return (r.state == completed || r.state == released) && !now.Before(r.expires())
+func (r *record) expired(now instant) bool {
+	return (r.state == completed || r.state == released) && now >= r.expires()
 }
 
-func (r *record) expires() time.Time {
-	since := r.finished
-	if r.last.After(since) {
-		since = r.last
+func (r *record) expires() instant { return max(r.finished, r.last).add(r.retention) }
+
+// slot is where the records of an identity are looked for. Its first byte has chosen the shard.
+func slot(id once.Identity) uint64 { return binary.LittleEndian.Uint64(id[8:]) }
+
+// find returns the record of an identity, nil if there is none.
+func (sh *shard) find(id once.Identity) *record {
+	r := sh.records[slot(id)]
+	for r != nil && r.id != id {
+		r = r.next
 	}
-	return since.Add(r.retention)
+	return r
+}
+
+// put adds a record of an identity that has none.
+func (sh *shard) put(r *record) {
+	at := slot(r.id)
+	r.next = sh.records[at]
+	sh.records[at] = r
+}
+
+// drop takes a record out.
+func (sh *shard) drop(r *record) {
+	at := slot(r.id)
+	first := sh.records[at]
+	switch {
+	case first == r && r.next == nil:
+		delete(sh.records, at)
+	case first == r:
+		sh.records[at] = r.next
+	default:
+		for first.next != r {
+			first = first.next
+		}
+		first.next = r.next
+	}
 }
 
 func (s *Store) remove(sh *shard, r *record) {
 	sh.leaveAging(r)
-	delete(sh.records, r.id)
+	sh.drop(r)
 	sh.forgotten = max(sh.forgotten, r.fence)
-	s.used.Add(-r.size() - int64(len(r.outcome.Data)))
+	s.used.Add(-r.size() - int64(len(r.data)))
 }
 
 // Sweep implements [once.Sweeper].
@@ -86,18 +118,18 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 		}
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		n += s.sweepShard(sh, s.cfg.Now(), limit-n)
+		n += s.sweepShard(sh, s.now(), limit-n)
 		sh.mu.Unlock()
 	}
 	return n, nil
 }
 
-func (s *Store) sweepShard(sh *shard, now time.Time, limit int) int {
+func (s *Store) sweepShard(sh *shard, now instant, limit int) int {
 	n := 0
 	for n < limit && len(sh.aging) > 0 {
 		r := sh.aging[0].r
 		switch {
-		case now.Before(sh.aging[0].at):
+		case now < sh.aging[0].at:
 			return n
 		case r.expired(now):
 			s.remove(sh, r)
@@ -110,11 +142,14 @@ func (s *Store) sweepShard(sh *shard, now time.Time, limit int) int {
 	return n
 }
 
-func (sh *shard) enterAging(r *record) { heap.Push(&sh.aging, aged{r.expires(), r}) }
+func (sh *shard) enterAging(r *record) {
+	sh.aging.Push(aged{r.expires(), r})
+	heap.Fix(&sh.aging, len(sh.aging)-1)
+}
 
 func (sh *shard) leaveAging(r *record) {
 	if r.place >= 0 {
-		heap.Remove(&sh.aging, r.place)
+		heap.Remove(&sh.aging, int(r.place))
 	}
 }
 
@@ -122,7 +157,7 @@ func (sh *shard) leaveAging(r *record) {
 type aging []aged
 
 type aged struct {
-	at time.Time
+	at instant
 	r  *record
 }
 
@@ -130,18 +165,18 @@ type aged struct {
 func (a aging) Len() int { return len(a) }
 
 // Less implements heap.Interface.
-func (a aging) Less(i, j int) bool { return a[i].at.Before(a[j].at) }
+func (a aging) Less(i, j int) bool { return a[i].at < a[j].at }
 
 // Swap implements heap.Interface.
 func (a aging) Swap(i, j int) {
 	a[i], a[j] = a[j], a[i]
-	a[i].r.place, a[j].r.place = i, j
+	a[i].r.place, a[j].r.place = int32(i), int32(j)
 }
 
 // Push implements heap.Interface.
 func (a *aging) Push(x any) {
 	e, _ := x.(aged)
-	e.r.place = len(*a)
+	e.r.place = int32(len(*a))
 	*a = append(*a, e)
 }
 

@@ -37,9 +37,12 @@ type Store struct {
 	shards [shardCount]shard
 }
 
+// shard holds the records of a part of the identities.
 type shard struct {
-	mu      sync.Mutex
-	records map[once.Identity]*record
+	mu sync.Mutex
+	// records by eight bytes of their identities: those of one such place are linked. They are a
+	// digest's, so that two in one place are as rare as they are harmless.
+	records map[uint64]*record
 	// aging holds the records that can expire, the next one first.
 	aging aging
 	// forgotten is the highest fence of the records that were removed.
@@ -47,25 +50,30 @@ type shard struct {
 }
 
 // record is what is remembered of an identity. In flight, released, completed: state; an attempt
-// whose lease ended is lost without a change here.
+// whose lease ended is lost without a change here. There are very many of them: they are small, and
+// what the collector of garbage has to follow stands first.
 type record struct {
+	next    *record       // at the same place
+	changed chan struct{} // closed when it is no longer in flight; nil: nobody waits
+	data    []byte        // of the outcome
+	note    once.Note
+
+	retention time.Duration
+	claimed   instant // when the latest attempt began
+	leaseEnd  instant
+	finished  instant
+	last      instant // arrival
+	fence     int64
+	attempt   int32
+	place     int32 // in aging; -1: it is in flight or unknown
+
 	id          once.Identity
+	owner       once.Owner
 	fingerprint once.Fingerprint
 	state       state
+	kind        once.OutcomeKind
 	onUnknown   once.OnUnknown
-	owner       once.Owner
-	fence       int64
-	attempt     int
-	note        once.Note
-	retention   time.Duration
-	claimed     time.Time // when the latest attempt began
-	leaseEnd    time.Time
-	finished    time.Time
-	last        time.Time // arrival
-	outcome     once.Outcome
-	takeover    bool          // the latest attempt came after a lost one
-	place       int           // in aging; -1: it is in flight or unknown
-	changed     chan struct{} // closed when it is no longer in flight; nil: nobody waits
+	takeover    bool // the latest attempt came after a lost one
 }
 
 type state byte
@@ -99,20 +107,20 @@ func New(cfg Config) (*Store, error) {
 		cfg.MaxOutcome = defaultMaxOutcome
 	}
 	if cfg.Now == nil {
-		cfg.Now = time.Now
+		cfg.Now = sinceNow()
 	}
 	s := &Store{cfg: cfg}
 	for i := range s.shards {
-		s.shards[i].records = map[once.Identity]*record{}
+		s.shards[i].records = map[uint64]*record{}
 	}
 	return s, nil
 }
 
 // lock returns the shard of an identity, locked, and the store's time.
-func (s *Store) lock(id once.Identity) (*shard, time.Time) {
+func (s *Store) lock(id once.Identity) (*shard, instant) {
 	sh := &s.shards[id[0]%shardCount]
 	sh.mu.Lock()
-	return sh, s.cfg.Now()
+	return sh, s.now()
 }
 
 // Claim implements [once.Store].
@@ -122,7 +130,7 @@ func (s *Store) Claim(ctx context.Context, c once.Claim) (once.Grant, error) {
 	}
 	sh, now := s.lock(c.Identity)
 	defer sh.mu.Unlock()
-	r := sh.records[c.Identity]
+	r := sh.find(c.Identity)
 	if r != nil && r.expired(now) {
 		s.remove(sh, r)
 		r = nil
@@ -147,35 +155,35 @@ func (s *Store) Claim(ctx context.Context, c once.Claim) (once.Grant, error) {
 }
 
 // refuse returns why a known record can't be taken: nil for one that can.
-func (r *record) refuse(c *once.Claim, now time.Time) error {
+func (r *record) refuse(c *once.Claim, now instant) error {
 	switch r.state {
 	case completed:
-		return &once.ReplayError{Outcome: r.copied(), CompletedAt: r.finished}
+		return &once.ReplayError{Outcome: r.copied(), CompletedAt: r.finished.time()}
 	case released:
 		return nil
 	case inFlight:
-		if rest := r.leaseEnd.Sub(now); rest > 0 {
-			return &once.InFlightError{Rest: rest, Age: now.Sub(r.claimed)}
+		if rest := r.leaseEnd.since(now); rest > 0 {
+			return &once.InFlightError{Rest: rest, Age: now.since(r.claimed)}
 		}
 	}
 	if r.onUnknown == once.Hold || c.OnUnknown == once.Hold {
 		r.onUnknown = once.Hold // from now on, whoever asks
-		return &once.UnknownError{Since: r.lostAt()}
+		return &once.UnknownError{Since: r.lostAt().time()}
 	}
 	return nil
 }
 
 // lostAt is when a lost attempt ended, or its lease.
-func (r *record) lostAt() time.Time {
+func (r *record) lostAt() instant {
 	if r.state == unknown {
 		return r.finished
 	}
 	return r.leaseEnd
 }
 
-func (s *Store) insert(sh *shard, c once.Claim, now time.Time) (once.Grant, error) {
+func (s *Store) insert(sh *shard, c once.Claim, now instant) (once.Grant, error) {
 	r := &record{
-		id: c.Identity, fingerprint: c.Fingerprint, note: c.Note.Cut(), last: now,
+		id: c.Identity, fingerprint: c.Fingerprint, note: own(c.Note.Cut()), last: now,
 		fence: sh.forgotten, place: -1,
 	}
 	if !s.reserve(sh, r.size(), now) {
@@ -183,22 +191,30 @@ func (s *Store) insert(sh *shard, c once.Claim, now time.Time) (once.Grant, erro
 			s.cfg.MaxBytes, once.ErrUnavailable)
 	}
 	r.take(&c, now)
-	sh.records[r.id] = r
+	sh.put(r)
 	return r.grant(), nil
 }
 
+// own returns a note whose texts hold on to nothing else, such as the rest of the key: they are kept
+// as one, since there are very many of them.
+func own(n once.Note) once.Note {
+	text := n.Key + n.Request
+	n.Key, n.Request = text[:len(n.Key)], text[len(n.Key):]
+	return n
+}
+
 // take makes the claimant the owner.
-func (r *record) take(c *once.Claim, now time.Time) {
+func (r *record) take(c *once.Claim, now instant) {
 	r.state, r.owner, r.onUnknown = inFlight, c.Owner, c.OnUnknown
-	r.fence = max(r.fence+1, now.UnixMicro())
+	r.fence = max(r.fence+1, now.micros())
 	r.attempt++
 	r.retention = c.Retention
-	r.claimed, r.leaseEnd, r.finished = now, now.Add(c.Lease), time.Time{}
+	r.claimed, r.leaseEnd, r.finished = now, now.add(c.Lease), 0
 }
 
 func (r *record) grant() once.Grant {
 	return once.Grant{
-		Identity: r.id, Owner: r.owner, Fence: r.fence, Attempt: r.attempt, Takeover: r.takeover,
+		Identity: r.id, Owner: r.owner, Fence: r.fence, Attempt: int(r.attempt), Takeover: r.takeover,
 	}
 }
 
@@ -237,17 +253,16 @@ func (s *Store) Complete(ctx context.Context, g once.Grant, o once.Outcome) erro
 
 // copied returns the outcome with data that the reader may change.
 func (r *record) copied() once.Outcome {
-	return once.Outcome{Kind: r.outcome.Kind, Data: bytes.Clone(r.outcome.Data)}
+	return once.Outcome{Kind: r.kind, Data: bytes.Clone(r.data)}
 }
 
-func (r *record) complete(o once.Outcome, now time.Time) {
-	o.Data = append([]byte(nil), o.Data...)
-	r.outcome = o
+func (r *record) complete(o once.Outcome, now instant) {
+	r.kind, r.data = o.Kind, append([]byte(nil), o.Data...)
 	r.end(completed, now)
 }
 
 // end ends the attempt and wakes who waits for that.
-func (r *record) end(s state, now time.Time) {
+func (r *record) end(s state, now instant) {
 	r.state, r.finished = s, now
 	if r.changed != nil {
 		close(r.changed)
@@ -257,8 +272,8 @@ func (r *record) end(s state, now time.Time) {
 
 // owned returns the record if the grant is that of its latest owner. What is past its retention is
 // nobody's, whether or not it was swept.
-func (sh *shard) owned(g once.Grant, now time.Time) *record {
-	r := sh.records[g.Identity]
+func (sh *shard) owned(g once.Grant, now instant) *record {
+	r := sh.find(g.Identity)
 	if r == nil || r.owner != g.Owner || r.fence != g.Fence || r.expired(now) {
 		return nil
 	}
@@ -295,7 +310,7 @@ func (s *Store) Renew(ctx context.Context, g once.Grant, lease time.Duration) er
 	if r == nil || r.state != inFlight {
 		return once.ErrLeaseLost
 	}
-	r.leaseEnd = now.Add(lease)
+	r.leaseEnd = now.add(lease)
 	return nil
 }
 
@@ -306,7 +321,7 @@ func (s *Store) Resolve(ctx context.Context, id once.Identity, res once.Resoluti
 	}
 	sh, now := s.lock(id)
 	defer sh.mu.Unlock()
-	r := sh.records[id]
+	r := sh.find(id)
 	if r == nil || r.expired(now) {
 		return once.ErrNotFound
 	}
@@ -323,16 +338,16 @@ func (s *Store) Resolve(ctx context.Context, id once.Identity, res once.Resoluti
 	if res.Decision == once.AnswerWith {
 		r.complete(res.Outcome, now)
 	} else {
-		s.used.Add(-int64(len(r.outcome.Data)))
-		r.outcome = once.Outcome{}
+		s.used.Add(-int64(len(r.data)))
+		r.kind, r.data = 0, nil
 		r.end(released, now)
 	}
 	sh.enterAging(r)
 	return nil
 }
 
-func (r *record) allows(res once.Resolution, now time.Time) bool {
-	lost := r.state == unknown || r.state == inFlight && !now.Before(r.leaseEnd)
+func (r *record) allows(res once.Resolution, now instant) bool {
+	lost := r.state == unknown || r.state == inFlight && now >= r.leaseEnd
 	switch res.Decision {
 	case once.RunAgain:
 		return lost
@@ -347,15 +362,15 @@ func (r *record) allows(res once.Resolution, now time.Time) bool {
 // Wait implements [once.Waiter].
 func (s *Store) Wait(ctx context.Context, id once.Identity) error {
 	sh, now := s.lock(id)
-	r := sh.records[id]
-	if r == nil || r.state != inFlight || !now.Before(r.leaseEnd) {
+	r := sh.find(id)
+	if r == nil || r.state != inFlight || now >= r.leaseEnd {
 		sh.mu.Unlock()
 		return ctx.Err()
 	}
 	if r.changed == nil {
 		r.changed = make(chan struct{})
 	}
-	changed, rest := r.changed, r.leaseEnd.Sub(now)
+	changed, rest := r.changed, r.leaseEnd.since(now)
 	sh.mu.Unlock()
 	timer := time.NewTimer(rest)
 	defer timer.Stop()
