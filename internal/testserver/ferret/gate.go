@@ -61,6 +61,7 @@ func (g *gate) forward(client net.Conn) {
 			return
 		}
 		wanted := wantsAnswer(request)
+		takeLimit(request)
 		answer, err := g.ask(server, request)
 		if err != nil {
 			return

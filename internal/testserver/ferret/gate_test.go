@@ -162,3 +162,18 @@ func receive(t *testing.T, from io.Reader) {
 		t.Fatal(err)
 	}
 }
+
+func TestACommandsTimeLimitIsTakenAway(t *testing.T) {
+	for name, c := range map[string]struct{ in, out string }{
+		"a limit": {"a\x12maxTimeMS\x00\x07\x01\x00\x00\x00\x00\x00\x00b",
+			"a\x12maxTimeMS\x00\x00\x00\x00\x00\x00\x00\x00\x00b"},
+		"none":            {"a\x12maxTime\x00\x07b", "a\x12maxTime\x00\x07b"},
+		"one that is cut": {"a\x12maxTimeMS\x00\x07\x01", "a\x12maxTimeMS\x00\x07\x01"},
+	} {
+		message := []byte(c.in)
+		takeLimit(message)
+		if string(message) != c.out {
+			t.Errorf("%s: %q, want %q", name, message, c.out)
+		}
+	}
+}

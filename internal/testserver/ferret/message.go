@@ -38,6 +38,21 @@ func wantsAnswer(message []byte) bool {
 	return false
 }
 
+// timeLimit begins the member maxTimeMS of a command, as the driver writes it: a 64-bit number.
+var timeLimit = []byte("\x12maxTimeMS\x00")
+
+// takeLimit lets a command take as long as it does, as if it had no maxTimeMS. Where FerretDB ends
+// one that takes too long, its connection to SQLite may be left inside a transaction: later
+// commands fail on it, or are acknowledged and never written.
+func takeLimit(message []byte) {
+	const size = 8
+	at := bytes.Index(message, timeLimit)
+	if at < 0 || len(message) < at+len(timeLimit)+size {
+		return
+	}
+	binary.LittleEndian.PutUint64(message[at+len(timeLimit):], 0)
+}
+
 func flagsOf(message []byte) (uint32, bool) {
 	if len(message) < headerBytes+flagBytes ||
 		binary.LittleEndian.Uint32(message[12:]) != opMsg {
