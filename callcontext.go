@@ -3,6 +3,7 @@ package once
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -10,10 +11,15 @@ import (
 // store in memory never does. It is otherwise what context.WithDeadline returns.
 type callContext struct {
 	parent   context.Context
+	detached bool // the parent's end and deadline don't count
 	deadline time.Time
 
-	mu     sync.Mutex
-	armed  context.Context // nil until somebody waits
+	mu    sync.Mutex                   // of who arms it
+	armed atomic.Pointer[armedContext] // nil until somebody waits
+}
+
+type armedContext struct {
+	context.Context
 	cancel context.CancelFunc
 }
 
@@ -31,22 +37,28 @@ func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, true }
 func (c *callContext) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.armed == nil {
-		c.armed, c.cancel = context.WithDeadline(c.parent, c.deadline)
+	armed := c.armed.Load()
+	if armed == nil {
+		parent := c.parent
+		if c.detached {
+			parent = context.WithoutCancel(parent)
+		}
+		armed = &armedContext{}
+		armed.Context, armed.cancel = context.WithDeadline(parent, c.deadline)
+		c.armed.Store(armed)
 	}
-	return c.armed.Done()
+	return armed.Done()
 }
 
 // Err implements context.Context.
 func (c *callContext) Err() error {
-	c.mu.Lock()
-	armed := c.armed
-	c.mu.Unlock()
-	if armed != nil {
+	if armed := c.armed.Load(); armed != nil {
 		return armed.Err()
 	}
-	if err := c.parent.Err(); err != nil {
-		return err
+	if !c.detached {
+		if err := c.parent.Err(); err != nil {
+			return err
+		}
 	}
 	if time.Until(c.deadline) <= 0 {
 		return context.DeadlineExceeded
@@ -57,21 +69,18 @@ func (c *callContext) Err() error {
 // Value implements context.Context. Once armed it answers as that context does, by which package
 // context knows how to end children without a goroutine.
 func (c *callContext) Value(key any) any {
-	c.mu.Lock()
-	armed := c.armed
-	c.mu.Unlock()
-	if armed != nil {
+	if armed := c.armed.Load(); armed != nil {
 		return armed.Value(key)
+	}
+	if c.detached {
+		return context.WithoutCancel(c.parent).Value(key)
 	}
 	return c.parent.Value(key)
 }
 
 // stop ends the call.
 func (c *callContext) stop() {
-	c.mu.Lock()
-	cancel := c.cancel
-	c.mu.Unlock()
-	if cancel != nil {
-		cancel()
+	if armed := c.armed.Load(); armed != nil {
+		armed.cancel()
 	}
 }

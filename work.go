@@ -31,6 +31,8 @@ type Work struct {
 	settled    bool // a final step was asked for
 	over       bool // and made: the lease is let go
 
+	call callContext // of the final step
+
 	// The place among those that wait for their first renewal, which guards it.
 	due           time.Time
 	before, after *Work
@@ -225,14 +227,15 @@ func (w *Work) letGo() {
 // persist tries a final step until its deadline.
 func (w *Work) persist(start time.Time, step func(context.Context) error) error {
 	cfg := &w.g.cfg
-	detached := context.WithoutCancel(w.ctx)
-	call := newCallContext(detached, start.Add(min(cfg.StoreTimeout, cfg.CompleteTimeout)))
-	err := step(call) // nearly always enough
-	call.stop()
+	w.call.parent, w.call.detached = w.ctx, true
+	w.call.deadline = start.Add(min(cfg.StoreTimeout, cfg.CompleteTimeout))
+	err := step(&w.call) // nearly always enough
+	w.call.stop()
 	if err == nil || isAnswer(err) && !errors.Is(err, ErrTooLarge) {
 		return err
 	}
-	ctx, cancel := context.WithDeadline(detached, start.Add(cfg.CompleteTimeout))
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(w.ctx),
+		start.Add(cfg.CompleteTimeout))
 	defer cancel()
 	if !errors.Is(err, ErrTooLarge) {
 		err = retry(ctx, cfg.StoreTimeout, step)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -140,12 +141,25 @@ func (m *guarded) authorize(w http.ResponseWriter, r *http.Request) (*http.Reque
 	return allowed, ok
 }
 
+// What is read of a refused body after the answer, at most: a client that is still sending when its
+// connection ends may never see the answer.
+const (
+	lingerBytes = 256 << 10
+	lingerTime  = time.Second
+)
+
 // refuseBody refuses a body that was not read to its end.
 func (m *guarded) refuseBody(w http.ResponseWriter, r *http.Request, err error) {
-	if r.ProtoMajor == 1 { // in HTTP/2 it would end the other requests' connection
-		w.Header().Set("Connection", "close")
+	if r.ProtoMajor != 1 { // the end of the connection would end other requests
+		m.refuse(w, r, m.bodyProblem(err))
+		return
 	}
+	w.Header().Set("Connection", "close")
 	m.refuse(w, r, m.bodyProblem(err))
+	c := http.NewResponseController(w)
+	if c.Flush() == nil && c.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+		_, _ = io.CopyN(io.Discard, r.Body, lingerBytes)
+	}
 }
 
 func scopeProblem(err error) *Problem {

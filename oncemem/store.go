@@ -195,8 +195,8 @@ func (s *Store) insert(sh *shard, c once.Claim, now instant) (once.Grant, error)
 	return r.grant(), nil
 }
 
-// own returns a note whose texts hold on to nothing else, such as the rest of the key: they are kept
-// as one, since there are very many of them.
+// own returns a note whose texts hold on to nothing else, such as the rest of the key: they are
+// kept as one, since there are very many of them.
 func own(n once.Note) once.Note {
 	text := n.Key + n.Request
 	n.Key, n.Request = text[:len(n.Key)], text[len(n.Key):]
@@ -214,7 +214,8 @@ func (r *record) take(c *once.Claim, now instant) {
 
 func (r *record) grant() once.Grant {
 	return once.Grant{
-		Identity: r.id, Owner: r.owner, Fence: r.fence, Attempt: int(r.attempt), Takeover: r.takeover,
+		Identity: r.id, Owner: r.owner, Fence: r.fence, Attempt: int(r.attempt),
+		Takeover: r.takeover,
 	}
 }
 
