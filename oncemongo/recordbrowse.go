@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -32,12 +33,14 @@ func (r *Records) Record(ctx context.Context, id once.Identity) (once.Record, er
 // Records implements [once.Browser]. The order is that of the identities, so that a record is shown
 // once, whatever comes meanwhile. One that can't be read is left out.
 func (r *Records) Records(ctx context.Context, f once.RecordFilter) (once.RecordPage, error) {
-	if _, err := hex.DecodeString(f.After); err != nil {
+	after, err := hex.DecodeString(f.After) // an _id in hex, which may be somebody else's
+	if err != nil || !utf8.Valid(after) {
 		return once.RecordPage{}, fmt.Errorf("list records: no page begins at %q", f.After)
 	}
 	if f.Limit <= 0 {
 		f.Limit = defaultRecordPage
 	}
+	f.After = string(after)
 	f.Limit = min(f.Limit, once.MaxRecordPage)
 	f.Scope = once.Note{Scope: f.Scope}.Cut().Scope
 	ctx, cancel := context.WithTimeout(ctx, stepLimit)
@@ -70,7 +73,8 @@ func (r *Records) page(ctx context.Context, f once.RecordFilter) (once.RecordPag
 	var page once.RecordPage
 	if len(raws) > f.Limit {
 		raws = raws[:f.Limit]
-		page.Next, _ = raws[f.Limit-1].Lookup("_id").StringValueOK() // the filter asks for texts
+		last, _ := raws[f.Limit-1].Lookup("_id").StringValueOK() // the filter asks for texts
+		page.Next = hex.EncodeToString([]byte(last))
 	}
 	for _, raw := range raws {
 		rec, err := parseRecord(raw, withoutOutcome)

@@ -1,12 +1,8 @@
 package oncemongo_test
 
 import (
-	"encoding/hex"
 	"testing"
 	"time"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/linear"
@@ -19,35 +15,6 @@ import (
 // recordOutcome is small, so that the cases of the limit are quick.
 const recordOutcome = 256 << 10
 
-// openRecords makes a store that is ready.
-func openRecords(
-	t testing.TB, db *mongo.Database, cfg oncemongo.RecordsConfig,
-) *oncemongo.Records {
-	t.Helper()
-	s, err := oncemongo.NewRecords(db, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Open(testContext(t)); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func byID(id once.Identity) bson.D {
-	return bson.D{{Key: "_id", Value: hex.EncodeToString(id[:])}}
-}
-
-// setField damages a record, or ages it.
-func setField(t testing.TB, db *mongo.Database, id once.Identity, name string, value any) {
-	t.Helper()
-	res, err := db.Collection("once_records").UpdateOne(testContext(t), byID(id),
-		bson.D{{Key: "$set", Value: bson.D{{Key: name, Value: value}}}})
-	if err != nil || res.MatchedCount != 1 {
-		t.Fatalf("set %s: %+v, %v", name, res, err)
-	}
-}
-
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	mongotest.Each(t, func(t *testing.T, server mongotest.Server) {
@@ -58,7 +25,7 @@ func TestRecords(t *testing.T) {
 			return oncetest.Harness{
 				Store: s, MaxOutcome: recordOutcome,
 				Advance: func(d time.Duration) { s.Advance(d) },
-				Corrupt: func(id once.Identity) { setField(t, db, id, "fence", "?") },
+				Corrupt: func(id once.Identity) { edit(t, db, id, setting("fence", "?")) },
 				Reopen: func() once.Store {
 					before := s
 					s = openRecords(t, mongotest.Connect(t, server.URI).Database(db.Name()), cfg)

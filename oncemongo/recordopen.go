@@ -27,8 +27,11 @@ func (r *Records) Open(ctx context.Context) error {
 		return fmt.Errorf("open mongodb records: %w", probeError(err))
 	}
 	if err := r.makeIndexes(ctx, facts); err != nil {
+		if !refused(err) {
+			err = unavailable(err)
+		}
 		return fmt.Errorf("open mongodb records: make indexes of %s.%s: %w", r.db.Name(),
-			r.cfg.Collection, unavailable(err))
+			r.cfg.Collection, err)
 	}
 	return nil
 }
