@@ -83,7 +83,7 @@ type Transition struct {
 	From []string
 	To   string
 	Set  Fields
-	// Newer as in Upsert.
+	// Newer as in Upsert; it is looked at before the state: an older event is Stale in any state.
 	Newer string
 }
 
