@@ -20,7 +20,6 @@ type body struct {
 	size     int64
 	offset   int // of the handler, in memory
 	closed   bool
-	src      timedReader
 	budget   *Budget
 	reserved int64 // of it
 }
@@ -62,9 +61,9 @@ func (m *guarded) readBody(w http.ResponseWriter, r *http.Request) (*body, error
 		return nil, errBodyTooLarge
 	}
 	b.buf = getBuffer()
-	b.src = timedReader{src: r.Body, w: w, timeout: m.cfg.BodyTimeout}
-	err := m.fill(b, r.ContentLength)
-	b.src.end()
+	src := timedReader{src: r.Body, w: w, timeout: m.cfg.BodyTimeout}
+	err := m.fill(b, &src, r.ContentLength)
+	src.end()
 	if err != nil {
 		b.close()
 		return nil, err
@@ -73,7 +72,7 @@ func (m *guarded) readBody(w http.ResponseWriter, r *http.Request) (*body, error
 }
 
 // fill reads into memory, and into a file from SpoolFrom on.
-func (m *guarded) fill(b *body, length int64) error {
+func (m *guarded) fill(b *body, src *timedReader, length int64) error {
 	data := *b.buf
 	if need := int(min(length, m.cfg.SpoolFrom) + 1); length > 0 && cap(data) < need {
 		data = make([]byte, 0, need) // one more, so that the end is seen without growing
@@ -82,7 +81,7 @@ func (m *guarded) fill(b *body, length int64) error {
 		if len(data) == cap(data) {
 			data = append(data, make([]byte, readStep)...)[:len(data)]
 		}
-		n, err := b.src.Read(data[len(data):cap(data)])
+		n, err := src.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
 		if int64(len(data)) > m.cfg.MaxBody {
 			return errBodyTooLarge // at once: its end may never come
@@ -100,11 +99,11 @@ func (m *guarded) fill(b *body, length int64) error {
 		return nil
 	}
 	*b.buf = data
-	return m.spool(b, data)
+	return m.spool(b, src, data)
 }
 
 // spool moves a body into a temporary file that has no name, and so never outlives the process.
-func (m *guarded) spool(b *body, begin []byte) error {
+func (m *guarded) spool(b *body, src *timedReader, begin []byte) error {
 	f, err := os.CreateTemp(m.cfg.SpoolDir, "once-body-")
 	if err != nil {
 		return fmt.Errorf("%w: %w", errSpool, err)
@@ -119,7 +118,7 @@ func (m *guarded) spool(b *body, begin []byte) error {
 	b.size = int64(len(begin))
 	step := make([]byte, copyStep)
 	for {
-		n, err := b.src.Read(step)
+		n, err := src.Read(step)
 		if err := b.reserve(b.size + int64(n)); err != nil {
 			return err
 		}
@@ -233,10 +232,9 @@ func (t *timedReader) Read(p []byte) (int, error) {
 	return t.src.Read(p)
 }
 
-// end gives the server its deadline back, and lets go of the request's own body.
+// end gives the server its deadline back.
 func (t *timedReader) end() {
 	if t.set {
 		_ = http.NewResponseController(t.w).SetReadDeadline(time.Time{})
 	}
-	*t = timedReader{}
 }

@@ -17,6 +17,10 @@ import (
 // so that a text that is nested deeply and large would be moved many times.
 const maxCanonicalDepth = 256
 
+// maxCanonical bounds the text in bytes, so that the places of members, in what is written, are
+// small numbers: what is written is less than six times as long.
+const maxCanonical = 256 << 20
+
 // plainDigits is the length up to which digits alone are a number's canonical form; see
 // once.CanonicalNumber.
 const plainDigits = 21
@@ -28,6 +32,9 @@ const plainDigits = 21
 // builds no value and reads the text once, and so is faster than Decode and Digest. Safe for
 // concurrent use.
 func AppendCanonical(dst, text []byte) ([]byte, error) {
+	if len(text) > maxCanonical {
+		return dst, errors.New("canonical JSON: the text is too long")
+	}
 	s, _ := sorters.Get().(*sorter)
 	s.src = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	s.pos, s.depth, s.members, s.fault = 0, 0, s.members[:0], ""
@@ -58,7 +65,7 @@ type sorter struct {
 
 // member is one of an object in what is written: its quoted name, and where it ends.
 type member struct {
-	start, nameEnd, end int
+	start, nameEnd, end int32
 	plain               bool // the name is ASCII without escapes
 	// begin is the name's first bytes, if it is plain: as a number it orders as they do, and it
 	// decides nearly always.
@@ -273,13 +280,13 @@ func (s *sorter) object(dst []byte) []byte {
 	first := len(s.members)
 	sorted := true
 	for more := !done; more; {
-		m := member{start: len(dst)}
+		m := member{start: int32(len(dst))}
 		if s.peek() != '"' {
 			s.fail("a member has no name")
 			break
 		}
 		dst, m.plain = s.text(dst)
-		m.nameEnd = len(dst)
+		m.nameEnd = int32(len(dst))
 		if m.plain {
 			m.begin = beginning(dst[m.start+1 : m.nameEnd-1])
 		}
@@ -289,7 +296,7 @@ func (s *sorter) object(dst []byte) []byte {
 		}
 		s.pos++
 		dst = s.value(append(dst, ':'))
-		m.end = len(dst)
+		m.end = int32(len(dst))
 		if n := len(s.members); n > first {
 			sorted = sorted && compareNames(dst, &s.members[n-1], &m) < 0
 		}
@@ -330,9 +337,11 @@ func (s *sorter) reorder(dst []byte, members []member) {
 // sortFew sorts by insertion: ordinary objects have few members.
 func sortFew(text []byte, members []member) {
 	for i := 1; i < len(members); i++ {
-		for j := i; j > 0 && compareNames(text, &members[j-1], &members[j]) > 0; j-- {
-			members[j-1], members[j] = members[j], members[j-1]
+		m, j := members[i], i
+		for ; j > 0 && compareNames(text, &members[j-1], &m) > 0; j-- {
+			members[j] = members[j-1]
 		}
+		members[j] = m
 	}
 }
 
