@@ -118,6 +118,9 @@ func (w *walk) event() write.Event {
 		e := w.past[w.r.IntN(len(w.past))]
 		if w.r.IntN(4) == 0 {
 			e.Change = w.change()
+			if e.In == "counters" { // it has but one member
+				e.Change = write.Increment{By: write.Fields{"n": w.r.IntN(5)}}
+			}
 		}
 		return e
 	}

@@ -1,0 +1,16 @@
+// Package oncepg writes events into PostgreSQL, each once in effect: [Writer] changes rows of its
+// user's own tables, over the *pgxpool.Pool or *sql.DB that the user has, or inside the user's own
+// transaction.
+//
+// An event is one statement: it records the event's id under a unique index, changes the row, and
+// returns what came of both, so that there is no moment at which one is there without the other. A
+// statement that met a rival is carried out again; rivals never surface as an error of uniqueness,
+// serialization or deadlock. Where the answer to a commit was lost, the record tells by the token
+// of the call whether it was this call that wrote it.
+//
+// Nothing is held on to between two statements: no session locks, no LISTEN, so a pooler in
+// transaction mode may stand between (set the pool's exec mode as pgx asks for it).
+//
+// What is promised ends with the retention: an event that comes again after its record was swept is
+// applied again.
+package oncepg

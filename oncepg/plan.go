@@ -1,0 +1,150 @@
+package oncepg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/write"
+)
+
+// plan is what is to be sent for some events: statements, and the events of each.
+type plan struct {
+	queries []query
+	jobs    [][]*job
+}
+
+// plan puts events together that one statement can carry out. Those with the same id, or for the
+// same row, go one after the other, in the order in which they were given. Events that don't fit
+// their table are looked up only: they may be recorded since before it was changed.
+func (v *solver) plan(ctx context.Context, pending []*job) (plan, error) {
+	type place struct{ table, key string }
+	type slot struct {
+		wave int
+		form string
+	}
+	rows, ids := map[place]int{}, map[string]int{}
+	groups := map[slot][]*job{}
+	var slots []slot
+	for _, j := range pending {
+		key, err := v.prepare(ctx, j)
+		var shape *write.ShapeError
+		if err != nil && !errors.As(err, &shape) {
+			return plan{}, err
+		}
+		at := place{j.target.Name, key}
+		s := slot{wave: max(rows[at], ids[j.ID])}
+		if j.shape = err; err == nil {
+			s.form = j.change.name()
+		}
+		rows[at], ids[j.ID] = s.wave+1, s.wave+1
+		if groups[s] == nil {
+			slots = append(slots, s)
+		}
+		groups[s] = append(groups[s], j)
+	}
+	slices.SortStableFunc(slots, func(a, b slot) int { return a.wave - b.wave })
+	var p plan
+	for _, s := range slots {
+		jobs := groups[s]
+		// Rows are locked in the order of their keys, so that batches seldom wait in a circle.
+		slices.SortFunc(jobs, func(a, b *job) int {
+			return strings.Compare(a.target.Name+a.ekey, b.target.Name+b.ekey)
+		})
+		p.jobs = append(p.jobs, jobs)
+		if s.form == "" {
+			p.queries = append(p.queries, v.lookup(jobs))
+		} else {
+			p.queries = append(p.queries, v.query(jobs))
+		}
+	}
+	return p, nil
+}
+
+// prepare finds the form of an event's change, and the text of its key.
+func (v *solver) prepare(ctx context.Context, j *job) (string, error) {
+	t, err := v.tables.get(ctx, v.runner, j.target)
+	if err != nil {
+		return "", err
+	}
+	if j.change, err = give(t, j.Change); err != nil {
+		return "", err
+	}
+	text, isText := j.Key.(string)
+	if isText != (t.key.kind == kindText) {
+		return "", &write.ShapeError{
+			In: t.name, Field: t.key.name,
+			Reason: "is a key of type " + t.key.typ + ", the event's is " + kindOfValue(j.Key),
+		}
+	}
+	if !isText {
+		text = fmt.Sprint(j.Key)
+	}
+	return text, nil
+}
+
+// query is the statement of one group, with its arguments.
+func (v *solver) query(jobs []*job) query {
+	f := jobs[0].change.form
+	n := plainArgs + len(f.columns)
+	lists := make([][]*string, n)
+	for _, j := range jobs {
+		key := fmt.Sprint(j.Key)
+		digest := fmt.Sprintf("%x", j.digest[:])
+		for i, s := range []*string{&j.ID, &digest, &j.owner, &j.ekey, &key} {
+			lists[i] = append(lists[i], s)
+		}
+		for i, s := range j.change.values {
+			lists[plainArgs+i] = append(lists[plainArgs+i], s)
+		}
+	}
+	q := query{sql: f.statement(v.events)}
+	for _, list := range lists {
+		q.args = append(q.args, arrayText(list))
+	}
+	if f.state >= 0 {
+		from := make([]*string, len(f.from))
+		for i := range f.from {
+			from[i] = &f.from[i]
+		}
+		q.args = append(q.args, arrayText(from))
+	}
+	return q
+}
+
+// lookup reads the records of events.
+func (v *solver) lookup(jobs []*job) query {
+	ids := make([]*string, len(jobs))
+	for i, j := range jobs {
+		ids[i] = &j.ID
+	}
+	return query{fmt.Sprintf(recordedSQL, v.events), []any{arrayText(ids)}}
+}
+
+// read gives each event what the answers say of it.
+func (p plan) read(answers [][]row) error {
+	for i, rows := range answers {
+		byID := make(map[string]*job, len(p.jobs[i]))
+		for _, j := range p.jobs[i] {
+			byID[j.ID] = j
+		}
+		for _, r := range rows {
+			if r[atID] == nil || byID[*r[atID]] == nil {
+				return fmt.Errorf("read event: %w: %s", once.ErrCorrupt, strconv.Itoa(i))
+			}
+			if err := byID[*r[atID]].take(r); err != nil {
+				return err
+			}
+		}
+		for _, j := range p.jobs[i] {
+			if !j.done && j.shape != nil {
+				j.fail(j.shape)
+			}
+		}
+	}
+	return nil
+}

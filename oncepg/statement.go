@@ -1,0 +1,270 @@
+package oncepg
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Columns of a statement's answer.
+const (
+	atWhat = iota // new, old or not
+	atID
+	atOutcome // or, for what was not written, why
+	atNumbers // or the state
+	atTime
+	atDigest
+	atOwner
+	atTarget
+	atKey
+)
+
+// What an answer's row says of its event.
+const (
+	isNew = "new" // it was written now
+	isOld = "old" // it was written before
+	isNot = "not" // it was not written
+)
+
+// Why an event was not written.
+const (
+	notExists  = "exists"
+	notMissing = "missing"
+	notState   = "state"
+	notShape   = "shape"
+)
+
+// plainArgs are the arguments before the columns' values: id, digest, owner, key as written, key.
+const plainArgs = 5
+
+// statement writes the one statement that carries out all events of a form, of which no two have
+// the same id or the same key. Its arguments are arrays, an element an event: plainArgs, the
+// columns' values, and for a transition the states from which it starts.
+//
+//	d      the events
+//	fresh  those that are not recorded, with the values in the columns' types
+//	u      updates those rows that are there
+//	i      inserts the others
+//	hits   what came of each: applied or stale
+//	e      records it
+//
+// The rows are updated before any is inserted, rather than by ON CONFLICT DO UPDATE: that would
+// check NOT NULL and CHECK against a row which is not to be. Records come last, because they hold
+// the numbers that came out: a rival with the same event then breaks their unique index, which
+// undoes the statement. All parts see the same snapshot, and an update that waited for a rival goes
+// on with the newer row. An event for which no row comes back met a rival: it is tried again.
+func (f *form) statement(events string) string {
+	var b strings.Builder
+	b.WriteString("WITH d AS MATERIALIZED (SELECT * FROM unnest(")
+	names := []string{"eid", "dig", "own", "ekey", "k"}
+	for i := range f.columns {
+		names = append(names, fmt.Sprintf("c%d", i))
+	}
+	for i := range names {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "$%d::text::text[]", i+1)
+	}
+	fmt.Fprintf(&b, ") AS d(%s)),\n", strings.Join(names, ", "))
+	f.writeFresh(&b, events)
+	f.writeUpdate(&b)
+	f.writeInsert(&b)
+	f.writeHits(&b)
+	fmt.Fprintf(&b, "e AS (INSERT INTO %s "+
+		"(id, digest, owner, target, key, outcome, numbers, at)\n"+
+		"SELECT f.eid, decode(f.dig, 'hex'), decode(f.own, 'hex'), %s, f.ekey, h.outcome, "+
+		"h.nums, clock_timestamp()\nFROM hits h JOIN fresh f ON f.eid = h.eid "+
+		"RETURNING id, outcome, numbers, at)\n", events, literal(f.table.name))
+	f.writeAnswer(&b, events)
+	return b.String()
+}
+
+// writeFresh leaves one of several keys that are one, where a key has several spellings: the others
+// come again.
+func (f *form) writeFresh(b *strings.Builder, events string) {
+	b.WriteString("fresh AS MATERIALIZED (SELECT ")
+	switch f.table.key.base {
+	case "int2", "int4", "int8", "numeric", "text", "varchar":
+	default:
+		fmt.Fprintf(b, "DISTINCT ON (d.k::%s) ", f.table.key.typ)
+	}
+	fmt.Fprintf(b, "d.eid, d.dig, d.own, d.ekey, d.k::%s AS k", f.table.key.typ)
+	for i, c := range f.columns {
+		fmt.Fprintf(b, ", d.c%d::%s AS c%d", i, c.typ, i)
+	}
+	fmt.Fprintf(b, "\nFROM d WHERE NOT EXISTS (SELECT 1 FROM %s v WHERE v.id = d.eid)),\n", events)
+}
+
+func (f *form) key() string { return quoteColumn(f.table.key.name) }
+
+func (f *form) writeUpdate(b *strings.Builder) {
+	if !f.updates {
+		return
+	}
+	var sets []string
+	assign := func(i int, text string) {
+		sets = append(sets, quoteColumn(f.columns[i].name)+" = "+text)
+	}
+	for _, i := range f.set {
+		assign(i, fmt.Sprintf("f.c%d", i))
+	}
+	for _, i := range f.add {
+		assign(i, fmt.Sprintf("coalesce(t.%s, 0) + f.c%d", quoteColumn(f.columns[i].name), i))
+	}
+	if f.list >= 0 {
+		assign(f.list, f.appended())
+	}
+	if f.state >= 0 {
+		assign(f.state, fmt.Sprintf("f.c%d", f.state))
+	}
+	if len(sets) == 0 { // the row has to be there, and that is all
+		sets = []string{f.key() + " = t." + f.key()}
+	}
+	fmt.Fprintf(b, "u AS (UPDATE %s AS t SET %s\nFROM fresh f WHERE t.%s = f.k",
+		f.table.quoted, strings.Join(sets, ", "), f.key())
+	if f.state >= 0 {
+		fmt.Fprintf(b, " AND %s", f.startable("t"))
+	}
+	if f.newer >= 0 {
+		fmt.Fprintf(b, " AND %s", f.isNewer("t"))
+	}
+	if f.list >= 0 {
+		fmt.Fprintf(b, " AND %s", f.isList("t"))
+	}
+	fmt.Fprintf(b, "\nRETURNING f.eid, %s AS nums),\n", f.numbers())
+}
+
+// appended is the list with the event's values at its end.
+func (f *form) appended() string {
+	c := f.columns[f.list]
+	name, arg := "t."+quoteColumn(c.name), fmt.Sprintf("f.c%d", f.list)
+	if c.kind == kindArray {
+		return fmt.Sprintf("coalesce(%s, '{}') || %s", name, arg)
+	}
+	return fmt.Sprintf("(coalesce(%s::jsonb, '[]') || %s::jsonb)::%s", name, arg, c.typ)
+}
+
+// isList tells whether what a row has can be appended to.
+func (f *form) isList(row string) string {
+	c := f.columns[f.list]
+	if c.kind == kindArray {
+		return "true"
+	}
+	return fmt.Sprintf("coalesce(jsonb_typeof(%s.%s::jsonb) = 'array', true)",
+		row, quoteColumn(c.name))
+}
+
+// startable tells whether a row is in a state from which the transition starts.
+func (f *form) startable(row string) string {
+	return fmt.Sprintf("coalesce(%s.%s::text = ANY ($%d::text::text[]), false)",
+		row, quoteColumn(f.columns[f.state].name), plainArgs+len(f.columns)+1)
+}
+
+// isNewer tells whether the event is newer than a row.
+func (f *form) isNewer(row string) string {
+	c := f.columns[f.newer]
+	there, arg := row+"."+quoteColumn(c.name), fmt.Sprintf("f.c%d", f.newer)
+	if c.kind == kindText {
+		there, arg = there+`::text COLLATE "C"`, arg+`::text COLLATE "C"`
+	}
+	return fmt.Sprintf("coalesce(%s < %s, true)", there, arg)
+}
+
+// maxPairs is how many names and values one function of PostgreSQL takes.
+const maxPairs = 40
+
+// numbers is what the columns that were added to hold now.
+func (f *form) numbers() string {
+	if len(f.add) == 0 {
+		return "NULL::jsonb"
+	}
+	var objects []string
+	for rest := f.add; len(rest) > 0; {
+		n := min(len(rest), maxPairs)
+		var pairs []string
+		for _, i := range rest[:n] {
+			name := f.columns[i].name
+			pairs = append(pairs, literal(name)+"::text, t."+quoteColumn(name))
+		}
+		objects = append(objects, "jsonb_build_object("+strings.Join(pairs, ", ")+")")
+		rest = rest[n:]
+	}
+	return strings.Join(objects, " || ")
+}
+
+func (f *form) writeInsert(b *strings.Builder) {
+	if !f.inserts {
+		return
+	}
+	names, values := []string{f.key()}, []string{"f.k"}
+	for i, c := range f.columns {
+		names = append(names, quoteColumn(c.name))
+		values = append(values, fmt.Sprintf("f.c%d", i))
+	}
+	fmt.Fprintf(b, "i AS (INSERT INTO %s AS t (%s)\nSELECT %s FROM fresh f\nWHERE ",
+		f.table.quoted, strings.Join(names, ", "), strings.Join(values, ", "))
+	if f.updates { // also makes u come first
+		b.WriteString("NOT EXISTS (SELECT 1 FROM u WHERE u.eid = f.eid) AND ")
+	}
+	fmt.Fprintf(b, "NOT EXISTS (SELECT 1 FROM %s x WHERE x.%s = f.k)\n"+
+		"ON CONFLICT (%s) DO NOTHING RETURNING t.%s AS k, %s AS nums),\n",
+		f.table.quoted, f.key(), f.key(), f.key(), f.numbers())
+}
+
+func (f *form) writeHits(b *strings.Builder) {
+	var parts []string
+	if f.updates {
+		parts = append(parts, "SELECT eid, 'applied' AS outcome, nums FROM u")
+	}
+	if f.inserts {
+		parts = append(parts,
+			"SELECT f.eid, 'applied' AS outcome, i.nums FROM i JOIN fresh f ON f.k = i.k")
+	}
+	if f.newer >= 0 {
+		parts = append(parts, fmt.Sprintf("SELECT f.eid, 'stale' AS outcome, NULL::jsonb AS nums "+
+			"FROM fresh f JOIN %s x ON x.%s = f.k WHERE NOT %s",
+			f.table.quoted, f.key(), f.isNewer("x")))
+	}
+	fmt.Fprintf(b, "hits AS MATERIALIZED (%s),\n", strings.Join(parts, "\nUNION ALL "))
+}
+
+// micros is a time as a whole number of microseconds since 1970.
+const micros = "(extract(epoch FROM %s.at) * 1000000)::bigint::text"
+
+func (f *form) writeAnswer(b *strings.Builder, events string) {
+	fmt.Fprintf(b, "SELECT '"+isNew+"', id, outcome, numbers::text, "+micros+
+		", NULL, NULL, NULL, NULL FROM e\n", "e")
+	fmt.Fprintf(b, "UNION ALL SELECT '"+isOld+"', v.id, v.outcome, v.numbers::text, "+micros+
+		", encode(v.digest, 'hex'), encode(v.owner, 'hex'), v.target, v.key\n"+
+		"FROM d JOIN %s v ON v.id = d.eid\n", "v", events)
+	var why, state string
+	switch {
+	case f.state >= 0:
+		state = "x." + quoteColumn(f.columns[f.state].name) + "::text"
+		why = fmt.Sprintf("WHEN x.%s IS NULL THEN '"+notMissing+"' WHEN NOT %s THEN '"+
+			notState+"'", f.key(), f.startable("x"))
+	case f.list >= 0:
+		why = fmt.Sprintf("WHEN x.%s IS NOT NULL AND NOT %s THEN '"+notShape+"'",
+			f.key(), f.isList("x"))
+	case !f.updates:
+		why = fmt.Sprintf("WHEN x.%s IS NOT NULL THEN '"+notExists+"'", f.key())
+	default:
+		return
+	}
+	if state == "" {
+		state = "NULL"
+	}
+	fmt.Fprintf(b, "UNION ALL SELECT '"+isNot+"', f.eid, CASE %s END, %s, "+
+		"NULL, NULL, NULL, NULL, NULL\nFROM fresh f LEFT JOIN %s x ON x.%s = f.k\n"+
+		"WHERE NOT EXISTS (SELECT 1 FROM e WHERE e.id = f.eid)",
+		why, state, f.table.quoted, f.key())
+}
+
+// literal quotes a text, whatever standard_conforming_strings is.
+func literal(s string) string {
+	s = strings.ReplaceAll(s, "'", "''")
+	if strings.Contains(s, `\`) {
+		return " E'" + strings.ReplaceAll(s, `\`, `\\`) + "'"
+	}
+	return "'" + s + "'"
+}
