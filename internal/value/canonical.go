@@ -36,14 +36,15 @@ func AppendCanonical(dst, text []byte) ([]byte, error) {
 		return dst, errors.New("canonical JSON: the text is too long")
 	}
 	s, _ := sorters.Get().(*sorter)
-	s.src = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-	s.pos, s.depth, s.members, s.fault = 0, 0, s.members[:0], ""
-	out := s.value(dst)
-	if s.fault == "" && s.peek() != 0 || s.pos < len(s.src) {
+	s.src, s.out = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), dst
+	s.pos, s.from, s.depth, s.members, s.fault = 0, 0, 0, s.members[:0], ""
+	s.value()
+	if s.peek(); s.pos < len(s.src) {
 		s.fail("something follows the value")
 	}
-	fault := s.fault
-	s.src = nil
+	s.flush()
+	out, fault := s.out, s.fault
+	s.src, s.out = nil, nil
 	s.shrink()
 	sorters.Put(s)
 	if fault != "" {
@@ -52,21 +53,23 @@ func AppendCanonical(dst, text []byte) ([]byte, error) {
 	return out, nil
 }
 
-// sorter reads a text by the grammar of RFC 8259 and writes it in its canonical form. What it holds
-// is reused.
+// sorter reads a text by the grammar of RFC 8259 and writes it in its canonical form. What is
+// written as it stands is copied in long pieces: out lacks what lies between from and pos. What the
+// sorter holds is reused.
 type sorter struct {
-	src     []byte
-	pos     int
-	depth   int
-	members []member // of the objects that are being written, the innermost last
-	moved   []byte
-	fault   string
+	src, out  []byte
+	pos, from int // in src
+	depth     int
+	members   []member // of the objects that are being written, the innermost last
+	moved     []byte
+	fault     string
 }
 
-// member is one of an object in what is written: its quoted name, and where it ends.
+// member is one of an object.
 type member struct {
-	start, nameEnd, end int32
-	plain               bool // the name is ASCII without escapes
+	name, nameEnd int32 // in src, quoted
+	start, end    int32 // in out
+	plain         bool  // the name is ASCII without escapes
 	// begin is the name's first bytes, if it is plain: as a number it orders as they do, and it
 	// decides nearly always.
 	begin uint64
@@ -97,77 +100,101 @@ func (s *sorter) fail(fault string) {
 	if s.fault == "" {
 		s.fault = fault
 	}
-	s.pos = len(s.src)
+	s.pos, s.from = len(s.src), len(s.src)
 }
+
+// flush copies what was read and not written yet.
+func (s *sorter) flush() {
+	s.out = append(s.out, s.src[s.from:s.pos]...)
+	s.from = s.pos
+}
+
+// replace writes something else for what is read up to end.
+func (s *sorter) replace(text []byte, end int) {
+	s.flush()
+	s.out = append(s.out, text...)
+	s.pos, s.from = end, end
+}
+
+// place is where the next byte comes to stand in what is written.
+func (s *sorter) place() int32 { return int32(len(s.out) + s.pos - s.from) }
 
 // peek passes over white space and returns the byte that follows; 0 at the end, and for a NUL,
 // which begins nothing.
 func (s *sorter) peek() byte {
-	for s.pos < len(s.src) {
-		switch c := s.src[s.pos]; c {
-		case ' ', '\t', '\n', '\r':
-			s.pos++
-		default:
-			return c
-		}
+	if s.pos < len(s.src) && s.src[s.pos] > ' ' {
+		return s.src[s.pos]
 	}
-	return 0
+	return s.peekOver()
 }
 
-func (s *sorter) value(dst []byte) []byte {
-	switch c := s.peek(); c {
+func (s *sorter) peekOver() byte {
+	end := s.pos
+	for end < len(s.src) && isBlank(s.src[end]) {
+		end++
+	}
+	s.replace(nil, end)
+	if end == len(s.src) {
+		return 0
+	}
+	return s.src[end]
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+func (s *sorter) value() {
+	switch s.peek() {
 	case '{':
-		return s.object(dst)
+		s.object()
 	case '[':
-		return s.list(dst)
+		s.list()
 	case '"':
-		dst, _ = s.text(dst)
-		return dst
+		s.text()
 	case 't':
-		return s.literal(dst, "true")
+		s.literal("true")
 	case 'f':
-		return s.literal(dst, "false")
+		s.literal("false")
 	case 'n':
-		return s.literal(dst, "null")
+		s.literal("null")
+	default:
+		s.number()
 	}
-	return s.number(dst)
 }
 
-func (s *sorter) literal(dst []byte, word string) []byte {
+func (s *sorter) literal(word string) {
 	if !bytes.HasPrefix(s.src[s.pos:], []byte(word)) {
 		s.fail("a word is none of its own")
-		return dst
+		return
 	}
 	s.pos += len(word)
-	return append(dst, word...)
 }
 
-// text writes a text, and reports whether it is ASCII without escapes.
-func (s *sorter) text(dst []byte) (out []byte, plain bool) {
+// text reads a text, and reports whether it is ASCII without escapes.
+func (s *sorter) text() (plain bool) {
 	start := s.pos
 	high := byte(0)
 	for i := start + 1; i < len(s.src); i++ {
 		c := s.src[i]
 		switch {
 		case c == '"':
-			quoted := s.src[start : i+1]
-			if high >= utf8.RuneSelf && !utf8.Valid(quoted) {
+			if high >= utf8.RuneSelf && !utf8.Valid(s.src[start:i]) {
 				s.fail("a text is not UTF-8")
-				return dst, false
+				return false
 			}
 			s.pos = i + 1
-			return append(dst, quoted...), high < utf8.RuneSelf
+			return high < utf8.RuneSelf
 		case c == '\\', c < ' ':
-			return s.escaped(dst, i), false
+			s.escaped(i)
+			return false
 		}
 		high |= c
 	}
 	s.fail("a text has no end")
-	return dst, false
+	return false
 }
 
 // escaped writes a text with an escape, which stands at i, or with what should be one.
-func (s *sorter) escaped(dst []byte, i int) []byte {
+func (s *sorter) escaped(i int) {
 	for ; i < len(s.src) && s.src[i] != '"'; i++ {
 		if s.src[i] == '\\' {
 			i++
@@ -175,37 +202,36 @@ func (s *sorter) escaped(dst []byte, i int) []byte {
 	}
 	if i >= len(s.src) {
 		s.fail("a text has no end")
-		return dst
+		return
 	}
 	text, err := jsontext.AppendUnquote(nil, s.src[s.pos:i+1])
 	if err == nil {
-		dst, err = jsontext.AppendQuote(dst, text)
+		text, err = jsontext.AppendQuote(nil, text)
 	}
 	if err != nil {
 		s.fail("a text is wrong")
-		return dst
+		return
 	}
-	s.pos = i + 1
-	return dst
+	s.replace(text, i+1)
 }
 
-func (s *sorter) number(dst []byte) []byte {
+func (s *sorter) number() {
 	end := s.pos
 	for end < len(s.src) && isNumber[s.src[end]] {
 		end++
 	}
 	n := s.src[s.pos:end]
-	s.pos = end
 	if isPlain(n) {
-		return append(dst, n...)
+		s.pos = end
+		return
 	}
 	if len(n) <= maxNumberBytes {
 		if text, ok := once.CanonicalNumber(string(n)); ok {
-			return append(dst, text...)
+			s.replace([]byte(text), end)
+			return
 		}
 	}
 	s.fail("something is no value, or a number out of range")
-	return dst
 }
 
 // isNumber tells the bytes of numbers.
@@ -230,138 +256,132 @@ func isPlain(n []byte) bool {
 	return true
 }
 
-func (s *sorter) enter(dst []byte) []byte {
+// enter reads the bracket that begins a list or an object, and reports whether something is in it;
+// if not, the end is read too.
+func (s *sorter) enter(end byte) (more bool) {
 	if s.depth++; s.depth > maxCanonicalDepth {
 		s.fail("nested too deep")
-		return dst
+		return false
 	}
-	dst = append(dst, s.src[s.pos])
 	s.pos++
-	return dst
-}
-
-// next reads what stands after an element: it reports whether another one follows. The end is
-// written.
-func (s *sorter) next(dst []byte, end byte) ([]byte, bool) {
-	switch s.peek() {
-	case ',':
-		s.pos++
-		return append(dst, ','), true
-	case end:
-		s.pos++
-		s.depth--
-		return append(dst, end), false
-	}
-	s.fail("a list or an object has no end")
-	return dst, false
-}
-
-// empty writes the end of a list or an object that has nothing in it.
-func (s *sorter) empty(dst []byte, end byte) ([]byte, bool) {
 	if s.peek() != end {
-		return dst, s.fault != ""
+		return s.fault == ""
 	}
 	s.pos++
 	s.depth--
-	return append(dst, end), true
+	return false
 }
 
-func (s *sorter) list(dst []byte) []byte {
-	dst, done := s.empty(s.enter(dst), ']')
-	for more := !done; more; {
-		dst = s.value(dst)
-		dst, more = s.next(dst, ']')
+// next reads what stands after an element, and reports whether another one follows.
+func (s *sorter) next(end byte) (more bool) {
+	switch s.peek() {
+	case ',':
+		s.pos++
+		return true
+	case end:
+		s.pos++
+		s.depth--
+		return false
 	}
-	return dst
+	s.fail("a list or an object has no end")
+	return false
 }
 
-func (s *sorter) object(dst []byte) []byte {
-	dst, done := s.empty(s.enter(dst), '}')
+func (s *sorter) list() {
+	for more := s.enter(']'); more; more = s.next(']') {
+		s.value()
+	}
+}
+
+func (s *sorter) object() {
 	first := len(s.members)
 	sorted := true
-	for more := !done; more; {
-		m := member{start: int32(len(dst))}
-		if s.peek() != '"' {
-			s.fail("a member has no name")
+	for more := s.enter('}'); more; more = s.next('}') {
+		m, ok := s.member()
+		if !ok {
 			break
 		}
-		dst, m.plain = s.text(dst)
-		m.nameEnd = int32(len(dst))
-		if m.plain {
-			m.begin = beginning(dst[m.start+1 : m.nameEnd-1])
-		}
-		if s.peek() != ':' {
-			s.fail("a member has no value")
-			break
-		}
-		s.pos++
-		dst = s.value(append(dst, ':'))
-		m.end = int32(len(dst))
 		if n := len(s.members); n > first {
-			sorted = sorted && compareNames(dst, &s.members[n-1], &m) < 0
+			sorted = sorted && s.compare(&s.members[n-1], &m) < 0
 		}
 		s.members = append(s.members, m)
-		dst, more = s.next(dst, '}')
 	}
 	if !sorted && s.fault == "" {
-		s.reorder(dst, s.members[first:])
+		s.flush()
+		s.reorder(s.members[first:])
 	}
 	s.members = s.members[:first]
-	return dst
+}
+
+func (s *sorter) member() (m member, ok bool) {
+	if s.peek() != '"' {
+		s.fail("a member has no name")
+		return m, false
+	}
+	m.name, m.start = int32(s.pos), s.place()
+	m.plain = s.text()
+	m.nameEnd = int32(s.pos)
+	if s.peek() != ':' {
+		s.fail("a member has no value")
+		return m, false
+	}
+	if m.plain {
+		m.begin = beginning(s.src[m.name+1 : m.nameEnd-1])
+	}
+	s.pos++
+	s.value()
+	m.end = s.place()
+	return m, s.fault == ""
 }
 
 // reorder puts the members of an object, which but for its bracket end what is written, in their
 // order.
-func (s *sorter) reorder(dst []byte, members []member) {
+func (s *sorter) reorder(members []member) {
 	start := members[0].start
 	const few = 16
 	if len(members) <= few {
-		sortFew(dst, members)
+		s.sortFew(members)
 	} else {
-		slices.SortFunc(members, func(a, b member) int { return compareNames(dst, &a, &b) })
+		slices.SortFunc(members, func(a, b member) int { return s.compare(&a, &b) })
 	}
 	s.moved = s.moved[:0]
 	for i := range members {
 		m := &members[i]
 		if i > 0 {
-			if compareNames(dst, &members[i-1], m) == 0 {
+			if s.compare(&members[i-1], m) == 0 {
 				s.fail("a name is there twice")
 			}
 			s.moved = append(s.moved, ',')
 		}
-		s.moved = append(s.moved, dst[m.start:m.end]...)
+		s.moved = append(s.moved, s.out[m.start:m.end]...)
 	}
-	copy(dst[start:], s.moved)
+	copy(s.out[start:], s.moved)
 }
 
 // sortFew sorts by insertion: ordinary objects have few members.
-func sortFew(text []byte, members []member) {
+func (s *sorter) sortFew(members []member) {
 	for i := 1; i < len(members); i++ {
 		m, j := members[i], i
-		for ; j > 0 && compareNames(text, &members[j-1], &m) > 0; j-- {
+		for ; j > 0 && s.compare(&members[j-1], &m) > 0; j-- {
 			members[j] = members[j-1]
 		}
 		members[j] = m
 	}
 }
 
-// compareNames orders members by their names, which are quoted: names with an escape are read
-// first.
-func compareNames(text []byte, a, b *member) int {
-	x, y := text[a.start+1:a.nameEnd-1], text[b.start+1:b.nameEnd-1]
-	if a.plain && b.plain {
-		if a.begin != b.begin {
-			return cmp.Compare(a.begin, b.begin)
-		}
-		return bytes.Compare(x, y)
+// compare orders members by their names: those with an escape are read first.
+func (s *sorter) compare(a, b *member) int {
+	if a.plain && b.plain && a.begin != b.begin {
+		return cmp.Compare(a.begin, b.begin)
 	}
+	x, y := s.src[a.name+1:a.nameEnd-1], s.src[b.name+1:b.nameEnd-1]
 	if bytes.IndexByte(x, '\\') >= 0 || bytes.IndexByte(y, '\\') >= 0 {
-		return compareUTF16(unquoted(text[a.start:a.nameEnd]), unquoted(text[b.start:b.nameEnd]))
+		return compareUTF16(unquoted(s.src[a.name:a.nameEnd]), unquoted(s.src[b.name:b.nameEnd]))
 	}
 	return compareUTF16(x, y)
 }
 
 func unquoted(name []byte) []byte {
-	out, _ := jsontext.AppendUnquote(nil, name) // it was written by AppendQuote
+	out, _ := jsontext.AppendUnquote(nil, name) // it was read before
 	return out
 }
