@@ -35,11 +35,16 @@ CREATE TABLE counters (id bigint PRIMARY KEY, n bigint);`
 // pool connects to a database, whose address may be that of a proxy.
 func pool(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
+	return poolOf(t, url, 8)
+}
+
+func poolOf(t testing.TB, url string, connections int32) *pgxpool.Pool {
+	t.Helper()
 	conf, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf.MaxConns = 8
+	conf.MaxConns = connections
 	p, err := pgxpool.NewWithConfig(t.Context(), conf)
 	if err != nil {
 		t.Fatal(err)
@@ -129,10 +134,13 @@ func read(p *pgxpool.Pool) func(t *testing.T, in string, key any) (write.Fields,
 	}
 }
 
-func proxied(t testing.TB, db testserver.PostgresDB) (*testserver.Proxy, *pgxpool.Pool) {
+// proxied connects through a proxy.
+func proxied(t testing.TB, db testserver.PostgresDB, connections int32) (
+	*testserver.Proxy, *pgxpool.Pool,
+) {
 	t.Helper()
 	proxy := testserver.NewProxy(t, db.Server.Addr())
-	return proxy, pool(t, postgres.URL(proxy.Addr(), db.Name))
+	return proxy, poolOf(t, postgres.URL(proxy.Addr(), db.Name), connections)
 }
 
 func add(id string, key any, n int) write.Event {
