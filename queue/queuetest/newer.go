@@ -100,7 +100,7 @@ func newAfterAWhile(k *kit) {
 		k.h.Advance(within)
 		k.repeats(a, queue.Duplicate, "")
 	}
-	k.h.Advance(within + time.Microsecond)
+	k.h.Advance(within + time.Millisecond)
 	a.Peer, a.Meta = "198.51.100.7", []byte(`{"later":true}`)
 	id := k.newer(a)
 	first, second := k.row("x"), k.byID(id).Row
@@ -115,7 +115,7 @@ func newAfterAWhile(k *kit) {
 	}
 	k.wantNames("found by their key", k.all(queue.RowQuery{Kind: queue.Callback, Key: "x"}),
 		"x", "x")
-	k.h.Advance(within + time.Microsecond)
+	k.h.Advance(within + time.Millisecond)
 	if third := k.newer(a); third == id || third == idOf("x") {
 		k.Errorf("the third one has the id %s again", third)
 	}

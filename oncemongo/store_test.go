@@ -1,0 +1,97 @@
+package oncemongo
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/oncekit/once/internal/testserver/mongotest"
+	"github.com/oncekit/once/queue/queuetest"
+)
+
+// fakeClock is the time of a store under test.
+type fakeClock struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+func newClock() *fakeClock {
+	return &fakeClock{t: time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)}
+}
+
+func (c *fakeClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+func (c *fakeClock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
+
+// openIn opens a store that is closed when the test ends.
+func openIn(t *testing.T, db *mongo.Database, cfg Config) *Store {
+	t.Helper()
+	s, err := OpenStore(context.Background(), db, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// kill leaves the database as if the store's process had been killed now.
+func (s *Store) kill() { s.killed.Store(true) }
+
+func harness(t *testing.T, db *mongo.Database, clock *fakeClock, cfg Config) queuetest.Harness {
+	s := openIn(t, db, cfg)
+	return queuetest.Harness{
+		Store: s, Now: clock.now, Advance: clock.advance,
+		Reopen: func(t *testing.T, clean bool) queuetest.Harness {
+			if clean {
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				return harness(t, db, clock, cfg)
+			}
+			s.kill()
+			next := cfg
+			next.alone = true
+			return harness(t, db, clock, next)
+		},
+	}
+}
+
+func conformance(t *testing.T, server mongotest.Server, cfg Config, prefixes ...string) {
+	facts := factsOf(t, server)
+	queuetest.Run(t, func(t *testing.T, opts queuetest.Options) queuetest.Harness {
+		clock := newClock()
+		cfg := cfg
+		cfg.Now, cfg.RejectedPerSource, cfg.facts = clock.now, opts.RejectedPerSource, &facts
+		return harness(t, server.Database(t), clock, cfg)
+	}, prefixes...)
+}
+
+func factsOf(t *testing.T, server mongotest.Server) Facts {
+	t.Helper()
+	facts, err := Probe(t.Context(), server.Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return facts
+}
+
+func TestConformance(t *testing.T) {
+	mongotest.Each(t, func(t *testing.T, server mongotest.Server) {
+		conformance(t, server, Config{})
+	})
+}

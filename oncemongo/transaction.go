@@ -1,0 +1,70 @@
+package oncemongo
+
+import (
+	"context"
+	"errors"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+)
+
+// commitTries is how often the end of a transaction is asked for whose answer was lost.
+const commitTries = 3
+
+// passOnAtOnce is passOn where the server has transactions: the turn moves on and the writes are
+// carried out in one of them, so there is no journal to be left behind. It reports whether the turn
+// was still ours.
+func (s *Store) passOnAtOnce(ctx context.Context, next turnState, journal []write) (bool, error) {
+	session, err := s.db.Client().StartSession()
+	if err != nil {
+		return false, fault(err)
+	}
+	defer session.EndSession(context.WithoutCancel(ctx))
+	err = session.StartTransaction(options.Transaction().SetWriteConcern(majorityWrites()).
+		SetReadConcern(readconcern.Snapshot()))
+	if err != nil {
+		return false, fault(err)
+	}
+	in := mongo.NewSessionContext(ctx, session)
+	matched, err := s.inTransaction(in, next, journal)
+	if err == nil && matched {
+		for range commitTries {
+			if err = session.CommitTransaction(in); err == nil ||
+				!hasLabel(err, "UnknownTransactionCommitResult") {
+				break
+			}
+		}
+		return err == nil, fault(err)
+	}
+	aborted := session.AbortTransaction(context.WithoutCancel(in))
+	if hasLabel(err, "TransientTransactionError") { // another node had the turn's document
+		return false, nil
+	}
+	if err != nil {
+		err = errors.Join(err, aborted)
+	}
+	return false, fault(err)
+}
+
+func (s *Store) inTransaction(ctx context.Context, next turnState, journal []write) (bool, error) {
+	r, err := s.db.Collection(meta).UpdateOne(ctx, s.ours(), bson.D{{Key: "$set",
+		Value: bson.D{{Key: "n", Value: s.turn.n + 1}, {Key: "state", Value: next},
+			{Key: "journal", Value: []write{}}}}})
+	if err != nil || r.MatchedCount == 0 {
+		return false, err
+	}
+	models := map[string][]mongo.WriteModel{}
+	for i := range journal {
+		w := &journal[i]
+		models[w.In] = append(models[w.In], w.model(s.turn.n+1))
+	}
+	for name, list := range models {
+		_, err := s.db.Collection(name).BulkWrite(ctx, list, options.BulkWrite().SetOrdered(true))
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
