@@ -53,7 +53,7 @@ func (s *Store) Rows(ctx context.Context, q queue.RowQuery) (queue.RowPage, erro
 	found, err := s.find(ctx, rowsOf(q.Kind), pageFilter(q, before),
 		bson.D{{Key: "_id", Value: -1}}, q.Limit+1, headOnly)
 	if err != nil {
-		return page, unavailable(err)
+		return page, asUnavailable(err)
 	}
 	for i, raw := range found {
 		var r row
@@ -66,7 +66,7 @@ func (s *Store) Rows(ctx context.Context, q queue.RowQuery) (queue.RowPage, erro
 		}
 		out, err := s.explained(ctx, &r, true)
 		if err != nil {
-			return page, unavailable(err)
+			return page, asUnavailable(err)
 		}
 		page.Rows = append(page.Rows, out)
 	}
@@ -75,8 +75,9 @@ func (s *Store) Rows(ctx context.Context, q queue.RowQuery) (queue.RowPage, erro
 
 func pageFilter(q queue.RowQuery, before int64) bson.D {
 	f := bson.D{}
-	for _, e := range []bson.E{{Key: "source", Value: q.Source}, {Key: "state", Value: string(q.State)},
-		{Key: "event", Value: q.Event}, {Key: "task", Value: q.Task}, {Key: "key", Value: q.Key}} {
+	for _, e := range []bson.E{{Key: "source", Value: q.Source},
+		{Key: "state", Value: string(q.State)}, {Key: "event", Value: q.Event},
+		{Key: "task", Value: q.Task}, {Key: "key", Value: q.Key}} {
 		if e.Value != "" {
 			f = append(f, e)
 		}
@@ -127,7 +128,7 @@ func (s *Store) Row(ctx context.Context, k queue.Kind, id string) (d queue.RowDe
 	}
 	found, err := s.find(ctx, rowsOf(k), bson.D{{Key: "id", Value: id}}, nil, 1, nil)
 	if err != nil {
-		return d, unavailable(err)
+		return d, asUnavailable(err)
 	}
 	if len(found) == 0 {
 		return d, once.ErrNotFound
@@ -137,14 +138,14 @@ func (s *Store) Row(ctx context.Context, k queue.Kind, id string) (d queue.RowDe
 		return d, fmt.Errorf("read a row: %w: %w", once.ErrCorrupt, err)
 	}
 	if d.Row, err = s.explained(ctx, &r, false); err != nil {
-		return d, unavailable(err)
+		return d, asUnavailable(err)
 	}
 	d.Attempts = attemptsOf(&r)
 	if d.Arrivals, err = s.arrivals(ctx, r.Seq); err != nil {
-		return d, unavailable(err)
+		return d, asUnavailable(err)
 	}
 	d.Audit, err = s.audit(ctx, k.String()+"/"+r.ID)
-	return d, unavailable(err)
+	return d, asUnavailable(err)
 }
 
 func (s *Store) arrivals(ctx context.Context, seq int64) (out []queue.StoredArrival, err error) {
@@ -215,7 +216,7 @@ func (s *Store) Task(ctx context.Context, flow, id string) (task queue.Task,
 	lines []queue.HistoryEntry, err error) {
 	found, err := s.find(ctx, tasks, bson.D{{Key: "_id", Value: pairID(flow, id)}}, nil, 1, nil)
 	if err != nil {
-		return task, nil, unavailable(err)
+		return task, nil, asUnavailable(err)
 	}
 	if len(found) == 0 {
 		return task, nil, once.ErrNotFound
@@ -230,7 +231,7 @@ func (s *Store) Task(ctx context.Context, flow, id string) (task queue.Task,
 	found, err = s.find(ctx, history, bson.D{{Key: "task", Value: d.N}},
 		bson.D{{Key: "version", Value: -1}}, maxHistory, nil)
 	if err != nil {
-		return task, nil, unavailable(err)
+		return task, nil, asUnavailable(err)
 	}
 	for _, raw := range slices.Backward(found) {
 		var h historyDoc

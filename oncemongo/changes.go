@@ -103,8 +103,8 @@ func (d *resourceDoc) public() queue.Resource {
 		Freeing: d.Freeing, SinceAt: d.SinceAt.time(), Version: d.Version}
 }
 
-// applyChanges makes the tasks, resources, effects and wakes of a settlement true. r is the row that
-// they belong to; nil when a person or an overdue task is the cause.
+// applyChanges makes the tasks, resources, effects and wakes of a settlement true. r is the row
+// that they belong to; nil when a person or an overdue task is the cause.
 func (t *txn) applyChanges(set queue.Settlement, r *row) error {
 	for i := range set.Tasks {
 		if err := t.changeTask(&set.Tasks[i]); err != nil {

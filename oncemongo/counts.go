@@ -73,7 +73,7 @@ func (s *Store) Counts(ctx context.Context) (queue.Counts, error) {
 	out := queue.Counts{Rows: map[queue.RowCount]int64{}, Tasks: map[queue.TaskCount]int64{}}
 	counts, err := s.readCounts(ctx)
 	if err != nil {
-		return out, unavailable(err)
+		return out, asUnavailable(err)
 	}
 	for k, n := range counts {
 		switch k.of {

@@ -40,8 +40,8 @@ func storeFault(err error) bool {
 		errors.Is(err, errDoubt) || errors.Is(err, errKilled)
 }
 
-// unavailable wraps a fault of the store for its callers.
-func unavailable(err error) error {
+// asUnavailable wraps a fault of the store for its callers.
+func asUnavailable(err error) error {
 	if err == nil || errors.Is(err, once.ErrUnavailable) || !storeFault(err) {
 		return err
 	}

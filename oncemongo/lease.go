@@ -16,6 +16,8 @@ const (
 	maxExamined = 512
 	// dueChunk bounds the rows that are read at once: their bodies may be long.
 	dueChunk = 64
+	// dueAtLeast is how many are read if fewer are asked for: the first ones may be in line.
+	dueAtLeast = 16
 	// maxPassed bounds the due rows that a Lease of fresh ones passes over.
 	maxPassed = 4096
 	// defaultMaxLost is how many attempts in a row a row may lose before it is a dead letter.
@@ -43,20 +45,22 @@ func (t *txn) lease(r queue.LeaseRequest) (out queue.Leased, err error) {
 	if t.lane(r.Lane).Suspects > 0 {
 		return out, nil // a row whose worker was lost before is worked alone until it is through
 	}
+	after := int64(0) // those before it have left the rows that are due
 	for examined := 0; examined < maxExamined; {
 		due := t.due
 		if r.Fresh {
 			due = t.dueFresh
 		}
-		rows, err := due(r.Lane, min(r.Max-len(out.Rows)+1, dueChunk))
+		rows, err := due(r.Lane, after, min(max(r.Max-len(out.Rows)+1, dueAtLeast), dueChunk))
 		if err != nil || len(rows) == 0 {
 			return out, err
 		}
+		after = rows[len(rows)-1].Seq
 		if err := t.prefetchLines(r.Lane, rows); err != nil {
 			return out, err
 		}
 		examined += len(rows)
-		for _, row := range rows { // each one leaves the rows that are due
+		for _, row := range rows {
 			if len(out.Rows) == r.Max || t.size > batchBytes {
 				out.More = true
 				return out, nil
@@ -66,6 +70,7 @@ func (t *txn) lease(r queue.LeaseRequest) (out queue.Leased, err error) {
 				return out, err
 			}
 			if next == leaseAgain {
+				after = 0
 				break
 			}
 		}
@@ -110,16 +115,15 @@ func (t *txn) leaseOne(row *row, r queue.LeaseRequest, out *queue.Leased) (lease
 }
 
 // due returns rows of a lane that are due, in order.
-func (t *txn) due(lane string, limit int) ([]*row, error) {
-	return t.selectIn(lane, rowQuery{Phases: []phase{phaseReady}}, limit)
+func (t *txn) due(lane string, after int64, limit int) ([]*row, error) {
+	return t.selectIn(lane, rowQuery{Phases: []phase{phaseReady}, After: after}, limit)
 }
 
 // dueFresh returns rows of a lane that are due and were never tried, in order. A row that was tried
 // and has a key is passed over only if it stands in line, so that later ones of its key wait for
 // it.
-func (t *txn) dueFresh(lane string, limit int) ([]*row, error) {
+func (t *txn) dueFresh(lane string, after int64, limit int) ([]*row, error) {
 	var out []*row
-	after := int64(0)
 	for passed := 0; passed < maxPassed; {
 		rows, err := t.selectIn(lane, rowQuery{Phases: []phase{phaseReady}, After: after}, dueChunk)
 		if err != nil {

@@ -85,8 +85,8 @@ func (t *txn) firstInLine(lane, key string) (*row, error) {
 // lineKey names an order line.
 type lineKey struct{ lane, key string }
 
-// storedLine is what the database says of an order key, whatever the batch has changed: the row that
-// somebody has in hand, and the first one in line; 0: none.
+// storedLine is what the database says of an order key, whatever the batch has changed: the row
+// that somebody has in hand, and the first one in line; 0: none.
 type storedLine struct{ holder, head int64 }
 
 func (t *txn) line(k lineKey) (*storedLine, error) {

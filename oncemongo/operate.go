@@ -33,7 +33,7 @@ func (s *Store) act(ctx context.Context, k queue.Kind, id string, by queue.Actio
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("%s %v %s: %w", by.Name, k, id, unavailable(err))
+		return fmt.Errorf("%s %v %s: %w", by.Name, k, id, asUnavailable(err))
 	}
 	return nil
 }

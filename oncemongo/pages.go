@@ -41,7 +41,7 @@ func (s *Store) Tasks(ctx context.Context, q queue.TaskQuery) (queue.TaskPage, e
 	found, err := s.find(ctx, tasks, f, bson.D{{Key: "n", Value: -1}}, q.Limit+1,
 		bson.D{{Key: "fields", Value: 0}, {Key: "taken", Value: 0}})
 	if err != nil {
-		return page, unavailable(err)
+		return page, asUnavailable(err)
 	}
 	last := int64(0)
 	for i, raw := range found {
@@ -82,7 +82,7 @@ func (s *Store) Resources(ctx context.Context, q queue.ResourceQuery) (queue.Res
 	found, err := s.find(ctx, resources, f,
 		bson.D{{Key: "kind", Value: 1}, {Key: "name", Value: 1}}, q.Limit+1, nil)
 	if err != nil {
-		return page, unavailable(err)
+		return page, asUnavailable(err)
 	}
 	for i, raw := range found {
 		if i == q.Limit {
@@ -98,7 +98,7 @@ func (s *Store) Resources(ctx context.Context, q queue.ResourceQuery) (queue.Res
 			bson.D{{Key: "waits", Value: queue.WaitResource(d.Kind, d.Name)}},
 			options.Count().SetLimit(maxWaiting))
 		if err != nil {
-			return page, unavailable(fault(err))
+			return page, asUnavailable(fault(err))
 		}
 		page.Resources = append(page.Resources,
 			queue.ResourceStatus{Resource: d.public(), Waiting: int(n)})

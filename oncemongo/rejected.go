@@ -84,7 +84,7 @@ func (s *Store) Rejected(ctx context.Context, source string, limit int) ([]queue
 	}
 	found, err := s.find(ctx, rejected, f, bson.D{{Key: "_id", Value: -1}}, limit, nil)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, asUnavailable(err)
 	}
 	var out []queue.Rejected
 	for _, raw := range found {

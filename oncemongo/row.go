@@ -15,17 +15,17 @@ import (
 
 // Names of the collections of the queue.
 const (
-	callbacks = "callbacks"
-	effects   = "effects"
-	arrivals  = "arrivals"
-	tasks     = "tasks"
-	history   = "history"
-	resources = "resources"
-	counters  = "counters"
-	audit     = "audit"
-	rejected  = "rejected"
-	nodes     = "nodes"
-	meta      = "meta"
+	callbacks = "once_callbacks"
+	effects   = "once_effects"
+	arrivals  = "once_arrivals"
+	tasks     = "once_tasks"
+	history   = "once_history"
+	resources = "once_resources"
+	counters  = "once_counters"
+	audit     = "once_audit"
+	rejected  = "once_rejected"
+	nodes     = "once_nodes"
+	meta      = "once_meta"
 )
 
 // rowsOf names the collection of a kind's rows.

@@ -57,8 +57,9 @@ type rowQuery struct {
 	OrderKey string
 	InLine   bool
 	Wait     string
-	Tasked   bool // Flow and Task are compared
 	Flow     string
+	NoFlow   bool // Flow is empty
+	Tasked   bool // Task is compared, also if it is empty
 	Task     string
 	Node     string
 	Source   string
@@ -95,8 +96,11 @@ func (q *rowQuery) filter() bson.D {
 		f = append(f, bson.E{Key: "in_line", Value: true})
 	}
 	eq("waits", q.Wait)
+	eq("flow", q.Flow)
+	if q.NoFlow {
+		f = append(f, bson.E{Key: "flow", Value: bson.D{{Key: "$exists", Value: false}}})
+	}
 	if q.Tasked {
-		eq("flow", q.Flow)
 		eq("task", q.Task)
 	}
 	eq("node", q.Node)
@@ -134,7 +138,8 @@ func (q *rowQuery) match(r *row) bool {
 		(!q.Keyed || r.OrderKey == q.OrderKey) &&
 		(!q.InLine || r.InLine) &&
 		(q.Wait == "" || slices.Contains(r.Waits, q.Wait)) &&
-		(!q.Tasked || r.Flow == q.Flow && r.Task == q.Task) &&
+		(q.Flow == "" || r.Flow == q.Flow) && (!q.NoFlow || r.Flow == "") &&
+		(!q.Tasked || r.Task == q.Task) &&
 		(q.Node == "" || r.Node == q.Node) &&
 		(q.Source == "" || r.Source == q.Source) &&
 		(q.Event == "" || r.Event == q.Event) &&
@@ -167,9 +172,9 @@ func (q *rowQuery) order() string {
 // selectRows returns the first rows of a query as the batch has them: those of the server that the
 // batch did not change, and those that it did.
 func (t *txn) selectRows(q rowQuery, limit int) ([]*row, error) {
-	s := t.rows.of(q.Kind)
+	s := rowsShelf{t.rows.of(q.Kind)}
 	stored, err := t.find(s.name, q.filter(), bson.D{{Key: q.order(), Value: 1}},
-		limit+len(s.dirty))
+		limit+s.changedIn(q.After, q.Upto))
 	if err != nil {
 		return nil, err
 	}
@@ -186,13 +191,30 @@ func (t *txn) selectRows(q rowQuery, limit int) ([]*row, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, r)
+		if q.match(r) {
+			out = append(out, r)
+		}
 	}
 	out = append(out, t.changed(q.Kind, &q)...)
 	slices.SortFunc(out, func(a, b *row) int {
 		return cmp.Or(cmp.Compare(q.by(a), q.by(b)), cmp.Compare(a.Seq, b.Seq))
 	})
 	return out[:min(limit, len(out))], nil
+}
+
+// rowsShelf counts what was changed of it.
+type rowsShelf struct{ *shelf[int64, row] }
+
+// changedIn returns how many rows the batch has changed between two numbers: so many of those that
+// the server finds may not count.
+func (s rowsShelf) changedIn(after, upto int64) int {
+	n := 0
+	for _, seq := range s.dirty {
+		if seq > after && (upto == 0 || seq <= upto) {
+			n++
+		}
+	}
+	return n
 }
 
 // changed returns the rows that the batch has changed and that a query selects.

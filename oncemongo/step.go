@@ -48,7 +48,7 @@ func (s *Store) Step(ctx context.Context, r queue.StepRequest) (queue.Stepped, e
 		out, err = s.stepSingly(ctx, r)
 	}
 	if err != nil {
-		return queue.Stepped{}, unavailable(err)
+		return queue.Stepped{}, asUnavailable(err)
 	}
 	return out, nil
 }
@@ -72,7 +72,7 @@ func (t *txn) stepRows(r queue.StepRequest) (out queue.Stepped, err error) {
 	looked := 0
 	for ; looked < limit && !stopped; looked++ {
 		if len(rows) == 0 {
-			if rows, err = t.due(r.Lane, min(limit-looked, dueChunk)); err != nil {
+			if rows, err = t.due(r.Lane, 0, min(limit-looked, dueChunk)); err != nil {
 				return out, err
 			}
 			if err := t.prefetchTasks(rows); err != nil {
@@ -348,5 +348,5 @@ func (s *Store) Transact(ctx context.Context,
 		}
 		return t.applyChanges(set, nil)
 	})
-	return unavailable(err)
+	return asUnavailable(err)
 }

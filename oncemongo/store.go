@@ -96,6 +96,8 @@ type Store struct {
 	bells  bells
 	clock  serverClock
 
+	records *Records
+
 	background sync.WaitGroup
 	stop       context.CancelFunc
 	closeOnce  sync.Once
@@ -116,6 +118,10 @@ func OpenStore(ctx context.Context, db *mongo.Database, c Config) (*Store, error
 	s := &Store{db: db, cfg: c.withDefaults(), singly: map[string]int{},
 		node: nodeName(), ops: make(chan *op, maxBatch), quit: make(chan struct{}),
 		ended: make(chan struct{})}
+	var err error
+	if s.records, err = NewRecords(db, RecordsConfig{}); err != nil {
+		return nil, err
+	}
 	if err := s.open(ctx); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", db.Name(), err)
 	}
@@ -146,6 +152,9 @@ func (s *Store) open(ctx context.Context) (err error) {
 	}
 	if err := s.clock.set(ctx, s); err != nil {
 		return err
+	}
+	if err := s.records.makeIndexes(ctx, s.facts); err != nil {
+		return fmt.Errorf("make the indexes of the records: %w", fault(err))
 	}
 	found, err := s.find(ctx, meta, bson.D{{Key: "_id", Value: turnID}}, nil, 1,
 		bson.D{{Key: "schema", Value: 1}})

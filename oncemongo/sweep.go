@@ -12,7 +12,8 @@ import (
 // maxSweep bounds what one Sweep removes, so that intake never waits long behind it.
 const maxSweep = 256
 
-// Sweep removes bodies that are past KeepBody, rows past their retention, and tasks.
+// Sweep removes bodies that are past KeepBody, rows past their retention, and tasks; and records of
+// [Store.Records] past theirs.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("sweep: limit %d, want at least 1", limit)
@@ -34,6 +35,13 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	})
 	if err != nil {
 		return 0, err
+	}
+	if n < limit {
+		records, err := s.records.Sweep(ctx, limit-n)
+		if err != nil {
+			return 0, err
+		}
+		n += records
 	}
 	return n, nil
 }

@@ -143,8 +143,8 @@ func (s *Store) take(ctx context.Context) error {
 	}
 }
 
-// grab takes the turn if its epoch is still the one that was seen, and returns it as it is from then
-// on: nobody else commits under the new epoch.
+// grab takes the turn if its epoch is still the one that was seen, and returns it as it is from
+// then on: nobody else commits under the new epoch.
 func (s *Store) grab(ctx context.Context, epoch int64) (turnDoc, error) {
 	changed, err := s.setTurn(ctx, epoch, bson.D{{Key: "epoch", Value: epoch + 1},
 		{Key: "holder", Value: s.node}, {Key: "wanted", Value: ""}})

@@ -161,7 +161,7 @@ func (s *Store) batch(ops []*op) {
 	}
 	for _, o := range ops {
 		if err != nil {
-			o.err = unavailable(err)
+			o.err = asUnavailable(err)
 		}
 		close(o.done)
 	}
@@ -233,8 +233,8 @@ func (s *Store) commit(ctx context.Context, t *txn) error {
 	return nil
 }
 
-// passOn writes the journal into the turn. Once that is durable the commit has happened, and whoever
-// has the turn next carries it out. With transactions it is carried out in the same step.
+// passOn writes the journal into the turn. Once that is durable the commit has happened, and
+// whoever has the turn next carries it out. With transactions it is carried out in the same step.
 func (s *Store) passOn(ctx context.Context, next turnState, journal []write) error {
 	set := bson.D{{Key: "n", Value: s.turn.n + 1}, {Key: "state", Value: next},
 		{Key: "journal", Value: journal}}
@@ -339,7 +339,7 @@ func (s *Store) beat(ctx context.Context) (stop func()) {
 			if s.killed.Load() {
 				return
 			}
-			_, _ = s.db.Collection(meta, quickly()).UpdateOne(ctx, // a beat that is missed is no harm
+			_, _ = s.db.Collection(meta, quickly()).UpdateOne(ctx, // one that is missed is no harm
 				bson.D{{Key: "_id", Value: turnID}, {Key: "holder", Value: s.node}},
 				bson.D{{Key: "$inc", Value: bson.D{{Key: "beat", Value: 1}}}})
 		}
