@@ -18,7 +18,7 @@ type RecordsConfig struct {
 	// Collection that holds the records, and nothing else. It is made if it is missing. Default
 	// "once_records".
 	Collection string
-	// MaxOutcome bounds the data of one outcome in bytes; at most 15 MiB, since a document of
+	// MaxOutcome bounds the data of one outcome in bytes; at most 15.5 MiB, since a document of
 	// MongoDB ends at 16. Default 1088 KiB.
 	MaxOutcome int
 }
@@ -26,7 +26,7 @@ type RecordsConfig struct {
 const (
 	defaultRecords       = "once_records"
 	defaultRecordOutcome = 1088 << 10 // an answer of 1 MiB with its headers
-	mostRecordOutcome    = 15 << 20   // what is left is for the rest of the document
+	mostRecordOutcome    = 31 << 19   // what is left is for the rest of the document
 	// maxSpan bounds leases and retentions, so that each time has a date.
 	maxSpan = 100 * 365 * 24 * time.Hour
 )

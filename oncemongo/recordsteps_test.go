@@ -162,9 +162,9 @@ func TestASweepTakesNothingThatHasNoExpiry(t *testing.T) {
 func TestB13_AnOutcomeBeyondADocumentIsRefusedAndItsTombstoneIsNot(t *testing.T) {
 	t.Parallel()
 	db := mongotest.Ferret(t).Database(t)
-	s := openRecords(t, db, oncemongo.RecordsConfig{MaxOutcome: 15 << 20})
+	s := openRecords(t, db, oncemongo.RecordsConfig{MaxOutcome: 31 << 19})
 	g := claimRecord(t, s, recordClaim("large"))
-	over := once.Outcome{Data: make([]byte, 15<<20+1)}
+	over := once.Outcome{Data: make([]byte, 31<<19+1)}
 	wantError(t, "one byte more", s.Complete(testContext(t), g, over), once.ErrTooLarge)
 	wantError(t, "a tombstone", s.Complete(testContext(t), g,
 		once.Outcome{Kind: once.Tombstone, Data: []byte("201")}), nil)
@@ -172,7 +172,7 @@ func TestB13_AnOutcomeBeyondADocumentIsRefusedAndItsTombstoneIsNot(t *testing.T)
 		string(got.Data) != "201" {
 		t.Errorf("replayed %v %.40q", got.Kind, got.Data)
 	}
-	whole := bytes.Repeat([]byte("0123456789abcde\x00"), 15<<16)
+	whole := bytes.Repeat([]byte("0123456789abcde\x00"), 31<<15)
 	completeRecord(t, s, claimRecord(t, s, recordClaim("whole")), string(whole))
 	if got := replayOf(t, s, recordClaim("whole")); !bytes.Equal(got.Data, whole) {
 		t.Errorf("%d bytes come back, want %d", len(got.Data), len(whole))

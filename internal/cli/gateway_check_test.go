@@ -17,6 +17,8 @@ func TestConfigCheckTellsWhatAGatewayCannotUseAndWhere(t *testing.T) {
 		{"no master", "  records: redis+sentinel://127.0.0.1:26379\n", "master_name"},
 		{"a database", "  records: redis://127.0.0.1/x\n", "invalid database number"},
 		{"an option", "  records: \"redis://127.0.0.1/0?foo=1\"\n", "foo"},
+		{"an option of a MongoDB", "  records: \"mongodb://h/d?connectTimeoutMS=x\"\n",
+			"connectTimeoutMS"},
 		{"no file", "  jwt: {jwks: none.json, issuer: i, audience: a}\n", "none.json"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -17,8 +17,8 @@ const flagsOnly = "once proxy"
 // proxyFlags are what a gateway needs that has no file.
 type proxyFlags struct {
 	settings
-	to, key, onUnknown string
-	scopes             []string
+	to, key, onUnknown, records string
+	scopes                      []string
 }
 
 func (a *app) proxyCommand() *cobra.Command {
@@ -38,7 +38,10 @@ An attempt that was lost (no answer came, or 500, 502 or 504) may have had its e
 --on-unknown retry, the default, the next repeat runs it again; with hold, nothing runs until a
 person has decided (once records). With --key required it has to be chosen.
 
-Everything else needs a file: routes, callers, limits, Redis (see docs/gateway.md).`,
+--records keeps the records in a MongoDB or a Redis that several gateways may share, rather than in
+the store. Take a login from the environment: --records '${env:MONGO_URL}'.
+
+Everything else needs a file: routes, callers, limits (see docs/gateway.md).`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := f.load(c)
 			if err != nil {
@@ -58,6 +61,8 @@ Everything else needs a file: routes, callers, limits, Redis (see docs/gateway.m
 		"(it passes) or required (400)")
 	c.Flags().StringVar(&f.onUnknown, "on-unknown", "retry", "what follows when an attempt is "+
 		"lost: retry or hold")
+	c.Flags().StringVar(&f.records, "records", "", "keep the records at `URL`, "+
+		"mongodb://HOST/DATABASE or redis://HOST:PORT (default in the store)")
 	c.Flags().StringVar(&f.store, "store", "", "the store's `URL` (default sqlite:once.db)")
 	c.Flags().StringVar(&f.listen, "listen", "", "the clients' `ADDR` (default 127.0.0.1:8080)")
 	c.Flags().StringVar(&f.admin, "admin", "", "the operator's `ADDR` (default 127.0.0.1:8081)")
@@ -112,7 +117,11 @@ func (f *proxyFlags) text() string {
 		}
 		scope = "[" + strings.Join(parts, ", ") + "]"
 	}
-	text := "gateway:\n  upstream: " + quoted(f.to) + "\n  scope: " + scope + "\n  routes:\n"
+	text := "gateway:\n  upstream: " + quoted(f.to) + "\n  scope: " + scope + "\n"
+	if f.records != "" {
+		text += "  records: " + quoted(f.records) + "\n"
+	}
+	text += "  routes:\n"
 	for _, method := range []string{"POST", "PATCH"} {
 		text += fmt.Sprintf("    - {match: %s /, key: %s, on_unknown: %s}\n", method, f.key,
 			f.onUnknown)

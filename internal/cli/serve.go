@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -199,7 +199,7 @@ func (a *app) greet(cfg *config.Config, s *server.Server, name string, example b
 	a.say("  operator    http://%s/api/v1/%s  (and /metrics, /healthz, /readyz)",
 		s.AdminAddr(), what)
 	if g := cfg.Gateway; g != nil && g.Records != "" {
-		a.say("  records     %s", placeOfRedis(g.Records))
+		a.say("  records     %s", placeOfRecords(g.Records))
 	}
 	a.say("  store       %s%s", shortPath(cfg.Store.Path), fresh)
 	if example {
@@ -230,13 +230,12 @@ func (a *app) greetRoutes(routes []config.Route) {
 	}
 }
 
-// placeOfRedis is the URL of a Redis without what may be secret in it.
-func placeOfRedis(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return "in Redis"
-	}
-	return u.Scheme + "://" + u.Host + u.Path
+// placeOfRecords is the URL of a Redis or a MongoDB without what may be secret in it. That of a
+// MongoDB may have several hosts with their ports, which is no URL elsewhere.
+func placeOfRecords(text string) string {
+	scheme, rest, _ := strings.Cut(text, "://")
+	rest, _, _ = strings.Cut(rest[strings.LastIndex(rest, "@")+1:], "?")
+	return scheme + "://" + rest
 }
 
 // tryNext are the commands that show what the example does. They run as they stand.

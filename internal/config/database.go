@@ -109,9 +109,7 @@ func (r *reader) databaseURL(n *node, d *DatabaseConfig) {
 			wantDatabase)
 		return
 	}
-	rest, _, _ = strings.Cut(rest[len("//"):], "?")
-	rest = rest[strings.LastIndex(rest, "@")+1:]
-	if _, d.Database, _ = strings.Cut(rest, "/"); d.Database == "" {
+	if d.Database = MongoDatabase(n.text); d.Database == "" {
 		r.add(n.at, "url names no database; expected one after the host, such as"+
 			" mongodb://HOST/DATABASE")
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -33,7 +32,7 @@ type Gateway struct {
 	// Lease of a claim.
 	Lease    time.Duration
 	Timeouts GatewayTimeouts
-	// Records is the URL of a Redis that keeps the records; empty: the store does.
+	// Records is the URL of a Redis or a MongoDB that keeps the records; empty: the store does.
 	Records string
 	// MayForget accepts that Redis forgets a record that waits for a person, MayEvict that it
 	// removes records when its memory is full.
@@ -128,7 +127,7 @@ func (r *reader) gateway(o *object) {
 		c.Docs = n.text
 	}
 	r.gatewayRoutes(g, c)
-	r.c.plan.Gateway = &GatewayPlan{Scope: c.scopeTexts, Records: redisPlace(c.Records)}
+	r.c.plan.Gateway = &GatewayPlan{Scope: c.scopeTexts, Records: recordsPlace(c.Records)}
 	g.close("gateway")
 }
 
@@ -193,36 +192,6 @@ func (r *reader) jwt(g *object) *GatewayJWT {
 	}
 	o.close("jwt")
 	return j
-}
-
-// redisSchemes are those of a single server, a Cluster and Sentinels.
-var redisSchemes = []string{"redis", "rediss", "redis+cluster", "rediss+cluster",
-	"redis+sentinel", "rediss+sentinel"}
-
-// records reads where records are kept that are not in the store.
-func (r *reader) records(g *object, c *Gateway) {
-	c.MayForget = g.boolean("redis_may_forget", false)
-	c.MayEvict = g.boolean("redis_may_evict", false)
-	n := g.textNode("records", "redis://HOST:PORT")
-	if n == nil {
-		for field, set := range map[string]bool{"redis_may_forget": c.MayForget,
-			"redis_may_evict": c.MayEvict} {
-			if set {
-				r.add(g.get(field).pos(), "%s has no meaning without `records`; expected records:"+
-					" redis://HOST:PORT, or no such line", field)
-			}
-		}
-		return
-	}
-	if msg := checkURL(n.text, redisSchemes...); msg != "" {
-		r.add(n.at, "records %s", msg)
-	}
-	g.out.put("records", r.urlOut(n))
-	if u, err := url.Parse(n.text); err == nil && u.User != nil && !n.filled {
-		g.out.put("records", textOut(masked))
-	}
-	c.Records = n.text
-	c.at["records"] = r.problems.at(n.at, "")
 }
 
 // sealKeySize is that of AES-256.

@@ -16,6 +16,10 @@ func TestPlan_HasTheGatewaysScopeAndThePlaceOfItsRecordsWithoutALogin(t *testing
 		{`scope: none, records: "rediss://h:1/2"`, `{"records":"redis://h:1/2"}`},
 		{`scope: none, records: "redis+sentinel://h:1?master_name=m\u0026db=2"`,
 			`{"records":"redis+sentinel://h:1 db=2 master_name=m"}`},
+		{`scope: none, records: "mongodb://u:secret@h2:1,h1:2/shop?replicaSet=rs0"`,
+			`{"records":"mongodb://h1:2,h2:1/shop"}`},
+		{`scope: none, records: "mongodb+srv://cluster.example/shop"`,
+			`{"records":"mongodb+srv://cluster.example/shop"}`},
 	} {
 		c := mustParse(t, `gateway: {upstream: "http://h", routes: [{match: POST /}], `+tt.settings+
 			"}\n", Env{})

@@ -73,9 +73,10 @@ func Families() []Family {
 		{nameRequestEnds, "counter", []string{"route", "result"},
 			"Guarded attempts that ended, by what is kept of them."},
 		{nameRecords, "gauge", []string{"state"},
-			"Records in the store. Of records in Redis there is no count."},
+			"Records in the store. Of records in Redis or MongoDB there is no count."},
 		{nameReady, "gauge", nil,
-			"1 while the store can be written and the records' Redis answers, as of this scrape."},
+			"1 while the store can be written and the records' Redis or MongoDB answers, as of " +
+				"this scrape."},
 		{nameBuild, "gauge", []string{"version", "goversion"},
 			"1, with the version of the program."},
 	}

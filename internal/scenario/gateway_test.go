@@ -6,13 +6,16 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oncekit/once/internal/config"
 	"github.com/oncekit/once/internal/scenario"
 	"github.com/oncekit/once/internal/server"
 	"github.com/oncekit/once/internal/testserver"
+	"github.com/oncekit/once/internal/testserver/mongotest"
 )
 
 // gateway serves the settings of the scenarios, with edits, and returns its URL.
@@ -62,4 +65,28 @@ func TestTheGatewayPassesEveryScenarioOverRedis(t *testing.T) {
 	records := "redis://" + testserver.Redis(t, "appendonly yes").Addr()
 	pass(t, scenario.Config{Origin: o, Target: gateway(t, o,
 		"gateway:\n", "gateway:\n  records: "+records+"\n  redis_may_forget: true\n")})
+}
+
+// The server of the tests looks through all records at each write, so that it is given few at a
+// time; how fast an answer comes, which some scenarios ask for, is not asked of it.
+func TestTheGatewayPassesEveryScenarioOverMongoDB(t *testing.T) {
+	const atOnce = 45
+	list := slices.DeleteFunc(slices.Clone(load(t)), hasLimit)
+	if len(list) < 150 {
+		t.Fatalf("%d scenarios are left", len(list))
+	}
+	for some := range slices.Chunk(list, atOnce) {
+		o := origin(t)
+		records := "mongodb://" + testserver.SharedMongo(t).Addr() + "/" +
+			mongotest.DatabaseName() + "?directConnection=true"
+		target := gateway(t, o, "gateway:\n", "gateway:\n  records: "+records+"\n")
+		passSome(t, some, scenario.Config{Target: target, Origin: o, Patience: time.Minute / 2})
+	}
+}
+
+// hasLimit tells a scenario that asks for an answer within a time.
+func hasLimit(s scenario.Scenario) bool {
+	return slices.ContainsFunc(s.Steps, func(step scenario.Step) bool {
+		return step.Expect != nil && step.Expect.Within+step.Expect.FirstWithin > 0
+	})
 }

@@ -9,13 +9,12 @@ import (
 
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/gateway"
-	"github.com/oncekit/once/onceredis"
 )
 
 // answerRoom is what an answer's headers may take in a record, beside its body.
 const answerRoom = 256 << 10
 
-// openRecords opens where the gateway's records are kept: the store, or a Redis.
+// openRecords opens where the gateway's records are kept: the store, a Redis or a MongoDB.
 func (s *Server) openRecords(ctx context.Context) error {
 	g := s.cfg.Gateway
 	if g == nil {
@@ -25,28 +24,17 @@ func (s *Server) openRecords(ctx context.Context) error {
 		s.records = s.store.Records()
 		return nil
 	}
-	connect, err := redisClient(g.Records)
-	if err != nil {
-		return fmt.Errorf("open records: the URL of the Redis: %w", err)
-	}
-	client := connect()
-	s.closers = append(s.closers, client)
-	cfg := onceredis.Config{MayForget: g.MayForget, AllowEviction: g.MayEvict}
-	if g.MayForget {
-		cfg.Persistence = onceredis.PersistNone
-	}
+	maxOutcome := 0 // the default
 	for i := range g.Routes {
-		cfg.MaxOutcome = max(cfg.MaxOutcome, int(g.Routes[i].MaxAnswer)+answerRoom)
+		maxOutcome = max(maxOutcome, int(g.Routes[i].MaxAnswer)+answerRoom)
 	}
-	records, err := onceredis.New(client, cfg)
-	if err != nil {
+	open := s.openRedisRecords
+	if g.InMongoDB() {
+		open = s.openMongoRecords
+	}
+	if err := open(ctx, g.Records, maxOutcome); err != nil {
 		return fmt.Errorf("open records: %w", err)
 	}
-	if err := records.Open(ctx); err != nil {
-		return fmt.Errorf("open records: %w", inFile(err))
-	}
-	s.recordsReady = cached(records.Ping, recordsPingLimit)
-	s.records = records
 	return nil
 }
 

@@ -34,15 +34,22 @@ func Lacks(cfg *config.Config, handlers map[string]inbox.Handler) []config.Probl
 	return list
 }
 
-// Unfit returns what of a configuration can't be used as it is: the URL of a Redis, a file with
-// keys. It reads files and connects to nothing.
+// Unfit returns what of a configuration can't be used as it is: the URL of a Redis or a
+// MongoDB, a file with keys. It reads files and connects to nothing.
 func Unfit(cfg *config.Config) []config.Problem {
 	g := cfg.Gateway
 	if g == nil {
 		return nil
 	}
 	var list []config.Problem
-	if g.Records != "" {
+	switch {
+	case g.Records == "":
+	case g.InMongoDB():
+		if err := checkMongo(g.Records); err != nil {
+			list = append(list, g.Wrong("records", "records can't be used: %v; expected a URL such"+
+				" as mongodb://HOST:PORT/DATABASE?replicaSet=NAME", err))
+		}
+	default:
 		if _, err := redisClient(g.Records); err != nil {
 			list = append(list, g.Wrong("records", "records can't be used: %v; expected a URL such"+
 				" as redis://HOST:PORT/0, redis+cluster://HOST:PORT or"+

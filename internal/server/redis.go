@@ -49,6 +49,32 @@ func redisClient(url string) (func() redis.UniversalClient, error) {
 	return func() redis.UniversalClient { return redis.NewClient(o) }, nil
 }
 
+// openRedisRecords opens a Redis that keeps the gateway's records.
+func (s *Server) openRedisRecords(ctx context.Context, url string, maxOutcome int) error {
+	connect, err := redisClient(url)
+	if err != nil {
+		return fmt.Errorf("the URL of the Redis: %w", err)
+	}
+	client := connect()
+	s.closers = append(s.closers, client)
+	g := s.cfg.Gateway
+	cfg := onceredis.Config{MayForget: g.MayForget, AllowEviction: g.MayEvict,
+		MaxOutcome: maxOutcome}
+	if g.MayForget {
+		cfg.Persistence = onceredis.PersistNone
+	}
+	records, err := onceredis.New(client, cfg)
+	if err != nil {
+		return err
+	}
+	if err := records.Open(ctx); err != nil {
+		return inFile(err)
+	}
+	s.recordsReady = cached(records.Ping, recordsPingLimit)
+	s.records = records
+	return nil
+}
+
 // hideURL keeps an address with its password out of an error.
 func hideURL(err error) error {
 	text := strings.TrimPrefix(err.Error(), "redis: ")

@@ -70,6 +70,9 @@ type Server struct {
 	records once.Store
 	// recordsReady asks where the records are kept, if that is not the store; nil: it is.
 	recordsReady func(context.Context) error
+	// recordsSweep removes what is past its retention where the records are kept; nil: that is done
+	// there already.
+	recordsSweep once.Sweeper
 	gateway      *gateway.Gateway
 	closers      []closer // closed at the end
 	senders      listener
@@ -150,7 +153,7 @@ func (s *Server) warnNew() {
 		what = "callbacks and keys"
 	case g.Records == "":
 		what = "keys"
-	case len(s.cfg.Sources) == 0: // they are in Redis
+	case len(s.cfg.Sources) == 0: // they are elsewhere
 		return
 	}
 	refuses := "; `create: false` refuses this"
@@ -188,6 +191,9 @@ func (s *Server) Run(ctx context.Context) error {
 		})
 	}
 	wg.Go(func() { s.dispatcher.Run(work) })
+	if s.recordsSweep != nil {
+		wg.Go(func() { once.RunSweeper(work, s.recordsSweep, sweepTime, s.log) })
+	}
 	var err error
 	select {
 	case <-ctx.Done():
@@ -271,6 +277,10 @@ func (s *Server) close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// sweepTime is how often records past their retention are looked for in a store that does not do
+// that by itself.
+const sweepTime = time.Minute
 
 // pollTime is how often lanes are looked at that nothing rang for.
 const pollTime = time.Second
