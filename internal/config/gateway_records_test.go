@@ -40,8 +40,8 @@ func TestRecordsThatAreNoAddressAreRefusedInTheirLine(t *testing.T) {
 		"mongo://h/shop":                         "mongodb+srv",
 		"mongodb:h":                              "is no URL",
 		"mongodb://h/d\n  redis_may_forget: yes": "redis_may_forget",
-		"mongodb://h/d\n  redis_may_forget: true": "no meaning for records in MongoDB, which keeps" +
-			" what it has acknowledged",
+		"mongodb://h/d\n  redis_may_forget: true": "no meaning for records in MongoDB," +
+			" which keeps what it has acknowledged",
 		"mongodb://h/d\n  redis_may_evict: true": "redis_may_evict has no meaning for records in",
 	} {
 		_, err := Parse("once.yaml", []byte(recordsFile(records)), Env{})
