@@ -17,7 +17,8 @@ func goSources(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
 	for _, pattern := range []string{"examples/payments/*.go", "examples/payouts/*.go",
-		"example_test.go", "oncehttp/transport_example_test.go", "onceredis/example_test.go"} {
+		"example_test.go", "oncehttp/transport_example_test.go", "onceredis/example_test.go",
+		"oncemongo/record_example_test.go"} {
 		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
@@ -36,7 +37,8 @@ func goSources(t *testing.T) string {
 func TestThePagesAboutTheMiddlewareShowTheExamplesAsTheyAre(t *testing.T) {
 	t.Parallel()
 	examples := goSources(t)
-	for _, page := range []string{"docs/middleware.md", "docs/redis.md", "README.md"} {
+	for _, page := range []string{"docs/middleware.md", "docs/redis.md", "docs/mongodb.md",
+		"README.md"} {
 		for _, block := range blocks(t, page, "go") {
 			if !strings.Contains(examples, block) {
 				t.Errorf("no example has the block of %s\n%s", page, block)
