@@ -22,11 +22,11 @@ type Destination struct {
 // Source is how a source stands at the moment.
 type Source struct {
 	Name string
-	// To is who works its callbacks: flow/NAME, handler/NAME or http.
+	// To is who works its callbacks: flow/NAME, handler/NAME, document/DATABASE/COLLECTION or http.
 	To string
 	// Reason why its callbacks wait, for people; empty: they are worked.
 	Reason string
-	// PausedSince is when the service that they are handed to refused us; zero: it does not.
+	// PausedSince is when their service or database refused us; zero: it does not.
 	PausedSince time.Time
 }
 

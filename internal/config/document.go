@@ -58,7 +58,7 @@ func (r *reader) document(to *object, source string, vars expr.VarSet) (*Documen
 	inc := r.members(o, "inc", vars)
 	r.increments(o)
 	newer := r.newer(o)
-	r.oncePerMember(c.Target.Key, map[string]members{
+	r.oncePerMember(c.Target.Key, kind, map[string]members{
 		"set": set, "set_on_insert": onInsert, "inc": inc})
 	if !o.has("set") && !o.has("inc") && !o.has("set_on_insert") {
 		r.add(o.at(), "document changes nothing; expected `set`, `set_on_insert` or `inc`")
@@ -98,6 +98,8 @@ func (r *reader) collection(o *object, kind DatabaseKind) string {
 	case n.text == "" || len(n.text) > maxCollection || strings.Contains(n.text, "$") ||
 		strings.ContainsFunc(n.text, isControl):
 		r.add(n.at, "in is %s; %s", n.show(), want)
+	case n.text == ownCollection:
+		r.add(n.at, "in is %s, in which the ids of events are kept; expected another one", n.show())
 	case kind == MongoDB && strings.HasPrefix(n.text, "system."):
 		r.add(n.at, "in is %s, which belongs to MongoDB itself; %s", n.show(), want)
 	}
@@ -318,8 +320,12 @@ func (r *reader) newer(o *object) string {
 	return n.text
 }
 
+// ownMember of a document and ownCollection beside it are where a database keeps what makes a write
+// happen once.
+const ownMember, ownCollection = "_once", "once_events"
+
 // oncePerMember tells a member that would be changed twice, or by which documents are found.
-func (r *reader) oncePerMember(key string, all map[string]members) {
+func (r *reader) oncePerMember(key string, kind DatabaseKind, all map[string]members) {
 	first := map[string]string{}
 	for _, field := range []string{"set", "set_on_insert", "inc"} {
 		for _, m := range all[field] {
@@ -327,6 +333,9 @@ func (r *reader) oncePerMember(key string, all map[string]members) {
 			case m.name == key:
 				r.add(m.at, "%s names %s, by which the document is found; expected other members",
 					field, quote(m.name))
+			case kind == MongoDB && m.name == ownMember:
+				r.add(m.at, "%s names %s, in which once keeps the ids of events that are under way;"+
+					" expected other members", field, quote(m.name))
 			case known:
 				r.add(m.at, "%s names the member %s, which `%s` changes already; expected each"+
 					" member once", field, quote(m.name), before)

@@ -25,6 +25,7 @@ const (
 	namePaused      = "once_destination_paused"
 	nameOpen        = "once_destination_open"
 	nameSourcePause = "once_source_paused"
+	nameDatabase    = "once_database_open"
 	nameRequests    = "once_requests_total"
 	nameRequestTime = "once_request_seconds"
 	nameRequestEnds = "once_request_attempts_total"
@@ -63,7 +64,9 @@ func Families() []Family {
 		{nameOpen, "gauge", []string{"destination"},
 			"1 while effects are sent; 0: no connection, or paused."},
 		{nameSourcePause, "gauge", []string{"source"},
-			"1 while callbacks wait because the service that they are handed to refuses us."},
+			"1 while callbacks wait because their service or database refuses us."},
+		{nameDatabase, "gauge", []string{"database"},
+			"1 while documents are written; 0: it is not open yet, or gave no answer last time."},
 		{nameDropped, "counter", []string{"source"},
 			"Refused messages that were not kept for the operator."},
 		{nameRequests, "counter", []string{"route", "outcome"},

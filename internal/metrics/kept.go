@@ -15,20 +15,21 @@ import (
 const countsTimeout = 5 * time.Second
 
 // kept shows what is read at a scrape: the counters that the store keeps, which destinations are
-// open, and which sources are paused.
+// open, which sources are paused, and which databases answer.
 type kept struct {
 	counts                                  func(context.Context) (queue.Counts, error)
-	isOpen, isPaused                        func() map[string]bool
+	isOpen, isPaused, areOpen               func() map[string]bool
 	records                                 func() map[once.RecordState]int64
 	log                                     *slog.Logger
 	callbacks, effects, tasks, open, paused *prometheus.Desc
-	byState                                 *prometheus.Desc
+	byState, databases                      *prometheus.Desc
 }
 
 func newKept(cfg Config, log *slog.Logger) *kept {
 	return &kept{
 		counts: cfg.Counts, isOpen: cfg.Open, isPaused: cfg.Paused, log: log,
 		records: cfg.Records, byState: desc(nameRecords),
+		areOpen: cfg.Databases, databases: desc(nameDatabase),
 		open: desc(nameOpen), paused: desc(nameSourcePause),
 		callbacks: desc(nameCallbacks), effects: desc(nameEffects), tasks: desc(nameTasks),
 	}
@@ -47,13 +48,14 @@ func (k *kept) Describe(out chan<- *prometheus.Desc) {
 	out <- k.open
 	out <- k.paused
 	out <- k.byState
+	out <- k.databases
 }
 
 // Collect implements prometheus.Collector. Without an answer of the store the gauges are missing:
 // an old number would look like a fact.
 func (k *kept) Collect(out chan<- prometheus.Metric) {
 	for d, ask := range map[*prometheus.Desc]func() map[string]bool{
-		k.open: k.isOpen, k.paused: k.isPaused,
+		k.open: k.isOpen, k.paused: k.isPaused, k.databases: k.areOpen,
 	} {
 		if ask == nil {
 			continue

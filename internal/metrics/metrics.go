@@ -29,8 +29,11 @@ type Config struct {
 	Counts func(context.Context) (queue.Counts, error)
 	// Open says which destinations effects are sent to, once a scrape. Default: there are none.
 	Open func() map[string]bool
-	// Paused says of which sources the service refuses us, once a scrape. Default: there are none.
+	// Paused says of which sources the service or the database refuses us, once a scrape. Default:
+	// there are none.
 	Paused func() map[string]bool
+	// Databases says which databases answer, once a scrape. Default: there are none.
+	Databases func() map[string]bool
 	// Records counts the gateway's records by state, once a scrape; nil where nobody counts them.
 	// Default: nobody does.
 	Records func() map[once.RecordState]int64

@@ -201,7 +201,8 @@ func TestTheTableIsCompleteInCodeAndDocumentation(t *testing.T) {
 			Tasks: map[queue.TaskCount]int64{{Flow: "f", State: "s"}: 1},
 		}, nil
 	}, Open: func() map[string]bool { return map[string]bool{"d": true, "away": false} },
-		Paused: func() map[string]bool { return map[string]bool{"s": true, "well": false} },
+		Paused:    func() map[string]bool { return map[string]bool{"s": true, "well": false} },
+		Databases: func() map[string]bool { return map[string]bool{"up": true, "down": false} },
 		Records: func() map[once.RecordState]int64 {
 			return map[once.RecordState]int64{once.Held: 2}
 		}})
@@ -217,7 +218,8 @@ func TestTheTableIsCompleteInCodeAndDocumentation(t *testing.T) {
 	lines := scrape(t, m)
 	for _, want := range []string{`once_destination_open{destination="d"} 1`,
 		`once_destination_open{destination="away"} 0`, `once_source_paused{source="s"} 1`,
-		`once_source_paused{source="well"} 0`, `once_records{state="held"} 2`,
+		`once_source_paused{source="well"} 0`,
+		`once_database_open{database="up"} 1`, `once_database_open{database="down"} 0`, `once_records{state="held"} 2`,
 		`once_records{state="completed"} 0`,
 		`once_requests_total{outcome="first",route="POST /"} 1`} {
 		if !slices.Contains(lines, want) {

@@ -19,8 +19,12 @@ import (
 // build makes the destinations and the dispatcher.
 func (s *Server) build() (err error) {
 	s.metrics, err = metrics.New(metrics.Config{Counts: s.store.Counts, Open: s.isOpen,
-		Paused: s.isPaused, Records: s.recordCounts, Version: s.opts.Version, Logger: s.log})
+		Paused: s.isPaused, Databases: s.areOpen, Records: s.recordCounts,
+		Version: s.opts.Version, Logger: s.log})
 	if err != nil {
+		return err
+	}
+	if err := s.makeDatabases(); err != nil {
 		return err
 	}
 	workers, err := s.handlerWorkers()

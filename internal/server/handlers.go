@@ -7,6 +7,7 @@ import (
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/config"
 	"github.com/oncekit/once/queue"
+	"github.com/oncekit/once/write"
 )
 
 // handlerWorkers work the callbacks of sources that are not worked by a flow, each source in a lane
@@ -36,14 +37,42 @@ func (s *Server) handlerConfig(source string, h *config.Handler) (inbox.HandlerC
 }
 
 func (s *Server) handler(source string, h *config.Handler) (inbox.Handler, error) {
-	if h.HTTP != nil {
+	switch {
+	case h.HTTP != nil:
 		handler, err := s.httpHandler(source, h)
+		if err != nil {
+			return nil, fmt.Errorf("source %s: %w", source, err)
+		}
+		return handler, nil
+	case h.Document != nil:
+		handler, err := s.documentHandler(source, h)
 		if err != nil {
 			return nil, fmt.Errorf("source %s: %w", source, err)
 		}
 		return handler, nil
 	}
 	return s.opts.Handlers[h.Name], nil // it is there: Lacks says nothing
+}
+
+// documentHandler writes callbacks into a database.
+func (s *Server) documentHandler(source string, h *config.Handler) (inbox.Handler, error) {
+	src := s.sources[source]
+	handler, err := inbox.NewWriteHandler(inbox.WriteConfig{
+		Writer: s.database(h.Document.Database),
+		Event: func(c inbox.Callback) (write.Event, error) {
+			m, err := inbox.MessageOf(src, c, config.MaxDepth)
+			if err != nil {
+				return write.Event{}, err
+			}
+			return h.Document.Event(m)
+		},
+		Refuses: refusesLogin, Probe: h.Probe, Logger: s.log.With("source", source),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.services[source] = handler
+	return handler, nil
 }
 
 // httpHandler hands callbacks to a service in any language.

@@ -21,7 +21,8 @@ func Lacks(cfg *config.Config, handlers map[string]inbox.Handler) []config.Probl
 		list = append(list, config.Problem{File: cfg.File, Msg: fmt.Sprintf(format, args...)})
 	}
 	for _, src := range cfg.SourceSettings {
-		if h := src.Handler; h != nil && h.HTTP == nil && handlers[h.Name] == nil {
+		if h := src.Handler; h != nil && h.HTTP == nil && h.Document == nil &&
+			handlers[h.Name] == nil {
 			has := ""
 			if len(handlers) > 0 {
 				has = " (it has " + strings.Join(slices.Sorted(maps.Keys(handlers)), ", ") + ")"
@@ -34,14 +35,14 @@ func Lacks(cfg *config.Config, handlers map[string]inbox.Handler) []config.Probl
 	return list
 }
 
-// Unfit returns what of a configuration can't be used as it is: the URL of a Redis or a
-// MongoDB, a file with keys. It reads files and connects to nothing.
+// Unfit returns what of a configuration can't be used as it is: the URL of a Redis or a database, a
+// file with keys. It reads files and connects to nothing.
 func Unfit(cfg *config.Config) []config.Problem {
+	list := unfitDatabases(cfg.Databases)
 	g := cfg.Gateway
 	if g == nil {
-		return nil
+		return list
 	}
-	var list []config.Problem
 	switch {
 	case g.Records == "":
 	case g.InMongoDB():

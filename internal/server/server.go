@@ -22,6 +22,7 @@ import (
 	"github.com/oncekit/once/oncesqlite"
 	"github.com/oncekit/once/outbox"
 	"github.com/oncekit/once/queue"
+	"github.com/oncekit/once/write"
 )
 
 // Options say what is served, and with what.
@@ -47,6 +48,11 @@ type Options struct {
 	// Records wraps where the gateway's records are kept, for tests of stores that fail. Default:
 	// nothing.
 	Records func(once.Store) once.Store
+	// Writer wraps what writes documents into databases, for tests of databases that fail. Default:
+	// nothing.
+	Writer func(write.Writer) write.Writer
+	// DatabaseWait is how long Open waits for databases that don't answer. Default 5 s.
+	DatabaseWait time.Duration
 	// Now is the store's clock, for tests and demonstrations of what happens days later. Default:
 	// the machine's.
 	Now func() time.Time
@@ -62,8 +68,10 @@ type Server struct {
 	// sources by name.
 	sources      map[string]*inbox.Source
 	destinations []*outbox.Destination
-	// services that callbacks are handed to, by source.
-	services   map[string]*inbox.HTTPHandler
+	// services that callbacks are handed to, and databases that they are written to, by source.
+	services map[string]pausable
+	// databases in which callbacks change documents.
+	databases  []*database
 	metrics    *metrics.Metrics
 	dispatcher *queue.Dispatcher
 	// records are the gateway's; nil: there is no gateway.
@@ -81,6 +89,11 @@ type Server struct {
 
 type closer = io.Closer
 
+// pausable is left alone while it refuses us.
+type pausable interface {
+	Paused() (queue.PauseStatus, bool)
+}
+
 // Open opens the store, compares it with the configuration, and listens. Nothing is served before
 // Run. The error says what to do; it is a *config.Error where the file has to change.
 func Open(ctx context.Context, o Options) (*Server, error) {
@@ -88,7 +101,7 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{opts: o, cfg: o.Config, log: o.Logger, sources: map[string]*inbox.Source{},
-		services: map[string]*inbox.HTTPHandler{}}
+		services: map[string]pausable{}}
 	for _, src := range s.cfg.Sources {
 		s.sources[src.Name] = src
 	}
@@ -130,6 +143,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	if err := s.build(); err != nil {
+		return err
+	}
+	if err := s.openDatabases(ctx); err != nil {
 		return err
 	}
 	if s.opts.Records != nil && s.records != nil {
@@ -189,6 +205,9 @@ func (s *Server) Run(ctx context.Context) error {
 				s.log.Error("a destination ended", "destination", d.Name, "error", err)
 			}
 		})
+	}
+	for _, d := range s.databases {
+		links.Go(func() { d.run(keep) })
 	}
 	wg.Go(func() { s.dispatcher.Run(work) })
 	if s.recordsSweep != nil {

@@ -11,7 +11,7 @@ func (s *Server) isOpen() map[string]bool {
 	return out
 }
 
-// isPaused tells the metrics of which sources the service refuses us.
+// isPaused tells the metrics of which sources the service or the database refuses us.
 func (s *Server) isPaused() map[string]bool {
 	out := make(map[string]bool, len(s.services))
 	for source, h := range s.services {
@@ -28,6 +28,9 @@ func (s *Server) standing() []api.Source {
 		switch {
 		case src.Handler != nil && src.Handler.HTTP != nil:
 			out[i].To = "http"
+		case src.Handler != nil && src.Handler.Document != nil:
+			d := src.Handler.Document
+			out[i].To = "document/" + d.Database + "/" + d.Target.Name
 		case src.Handler != nil:
 			out[i].To = "handler/" + src.Handler.Name
 		}

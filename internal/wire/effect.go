@@ -55,10 +55,10 @@ type DestinationList struct {
 // Source is how a source stands.
 type Source struct {
 	Name        string   `json:"name"`
-	To          string   `json:"to" doc:"Who works its callbacks: flow/NAME, handler/NAME or http."`
+	To          string   `json:"to" doc:"flow/NAME, handler/NAME, document/DATABASE/NAME or http."`
 	Open        bool     `json:"open" doc:"Callbacks are worked; else they stay pending, untried."`
 	Reason      string   `json:"reason" doc:"Why it is not open; empty: it is."`
-	PausedSince *Instant `json:"paused_since" doc:"When the service refused us (401, 403)."`
+	PausedSince *Instant `json:"paused_since" doc:"When the service or database refused us."`
 }
 
 // SourceList are all sources.

@@ -1,0 +1,182 @@
+package server
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/ncruces/go-sqlite3/driver" // "sqlite3"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/oncekit/once/internal/config"
+	"github.com/oncekit/once/oncemongo"
+	"github.com/oncekit/once/oncepg"
+	"github.com/oncekit/once/oncesqlite"
+	"github.com/oncekit/once/write"
+)
+
+// connect opens a writer; it may be called again while it fails.
+type connect func(ctx context.Context) (write.Writer, error)
+
+// closeFunc is an io.Closer.
+type closeFunc func() error
+
+// Close calls f.
+func (f closeFunc) Close() error { return f() }
+
+// connector prepares a database. It connects to nothing.
+func (s *Server) connector(d *config.DatabaseConfig, targets []write.Target) (connect, io.Closer,
+	error,
+) {
+	switch d.Kind {
+	case config.PostgreSQL:
+		return s.postgres(d, targets)
+	case config.MongoDB:
+		return s.mongo(d, targets)
+	}
+	return s.sqlite(d, targets)
+}
+
+func (s *Server) postgres(d *config.DatabaseConfig, targets []write.Target) (connect, io.Closer,
+	error,
+) {
+	cfg, err := pgxpool.ParseConfig(d.URL)
+	if err != nil {
+		return nil, nil, hideAddress(err)
+	}
+	if !strings.Contains(d.URL, "pool_max_conns") {
+		cfg.MaxConns = int32(s.writesAtOnce(d.Name))
+	}
+	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	closes := closeFunc(func() error { pool.Close(); return nil })
+	w, err := oncepg.NewWriter(pool, oncepg.Config{
+		Targets: targets, Retention: d.Retention, Logger: s.log.With("database", d.Name),
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, closes())
+	}
+	return func(ctx context.Context) (write.Writer, error) { return w, w.Open(ctx) }, closes, nil
+}
+
+// The connections to a PostgreSQL whose URL says nothing of them: as many as there are tries at the
+// same time, but no more than a small server gives without a thought.
+const (
+	fewestConns = 2 // one writes while the other sweeps
+	mostConns   = 16
+)
+
+// writesAtOnce is how many writes to a database may run at the same time.
+func (s *Server) writesAtOnce(database string) int {
+	n := 0
+	for _, src := range s.cfg.SourceSettings {
+		if h := src.Handler; h != nil && h.Document != nil && h.Document.Database == database {
+			n += h.Policy.Concurrency
+		}
+	}
+	return min(max(n, fewestConns), mostConns)
+}
+
+func (s *Server) sqlite(d *config.DatabaseConfig, targets []write.Target) (connect, io.Closer,
+	error,
+) {
+	file := url.URL{Scheme: "file", OmitHost: true, Path: d.Path,
+		RawQuery: url.Values{"mode": {"rw"}}.Encode()}
+	db, err := sql.Open("sqlite3", file.String())
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := oncesqlite.NewWriter(db, oncesqlite.WriterConfig{
+		Targets: targets, Retention: d.Retention, Logger: s.log.With("database", d.Name),
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	return func(ctx context.Context) (write.Writer, error) {
+		if _, err := os.Stat(d.Path); err != nil {
+			return nil, err // SQLite says no more than that it can't open it
+		}
+		return w, w.Open(ctx)
+	}, db, nil
+}
+
+func (s *Server) mongo(d *config.DatabaseConfig, targets []write.Target) (connect, io.Closer,
+	error,
+) {
+	client, err := mongo.Connect(oncemongo.Options(d.URL))
+	if err != nil {
+		return nil, nil, hideAddress(err)
+	}
+	closes := closeFunc(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
+		defer cancel()
+		return client.Disconnect(ctx)
+	})
+	w, err := oncemongo.NewWriter(client.Database(d.Database), oncemongo.WriterConfig{
+		Targets: targets, Retention: d.Retention, Logger: s.log.With("database", d.Name),
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, closes())
+	}
+	return func(ctx context.Context) (write.Writer, error) { return w, w.Open(ctx) }, closes, nil
+}
+
+// unfitDatabases tells URLs that their drivers don't understand. It connects to nothing: the URL of
+// a mongodb+srv is looked up in the DNS, and is left to the start.
+func unfitDatabases(list []config.DatabaseConfig) []config.Problem {
+	var found []config.Problem
+	for i := range list {
+		d := &list[i]
+		var err error
+		switch {
+		case d.Kind == config.PostgreSQL:
+			_, err = pgxpool.ParseConfig(d.URL)
+		case d.Kind == config.MongoDB && strings.HasPrefix(d.URL, "mongodb://"):
+			err = oncemongo.Options(d.URL).Validate()
+		}
+		if err != nil {
+			found = append(found, d.Wrong(fmt.Sprintf("url can't be used: %v; expected one that"+
+				" the driver for %s reads", hideAddress(err), d.Kind)))
+		}
+	}
+	return found
+}
+
+// hideAddress keeps a URL with its password out of an error.
+func hideAddress(err error) error {
+	var parse *pgconn.ParseConfigError
+	if errors.As(err, &parse) && parse.Unwrap() != nil {
+		err = parse.Unwrap()
+	}
+	if strings.Contains(err.Error(), "://") || strings.Contains(err.Error(), "@") {
+		return errors.New("it can't be read")
+	}
+	return err
+}
+
+// MongoDB's errors of a login that is turned down, and of one that may not write.
+const (
+	mongoUnauthorized = 13
+	mongoLoginFailed  = 18
+)
+
+// refusesLogin reports whether a database turns us down, and not the event: SQLSTATE 28 (invalid
+// authorization) and 42501 (insufficient privilege), and what is the same in MongoDB.
+func refusesLogin(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return strings.HasPrefix(pg.Code, "28") || pg.Code == "42501"
+	}
+	var server mongo.ServerError
+	return errors.As(err, &server) &&
+		(server.HasErrorCode(mongoUnauthorized) || server.HasErrorCode(mongoLoginFailed))
+}
