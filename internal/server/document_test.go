@@ -234,6 +234,45 @@ func TestADatabaseThatIsAwayAtTheStartIsWrittenWhenItComesAndHasItsIndex(t *test
 	})
 }
 
+// A login without rights is no fault of the callbacks: the process starts, their tries are not used
+// up, and they are written when a person has granted them.
+func TestALoginWithoutRightsPausesTheSourceAndNotTheSenders(t *testing.T) {
+	t.Parallel()
+	db := testserver.Postgres(t)
+	l := &postgresLedger{db: db, conn: sqlLedger{openSQL(t, "pgx", db.URL())}}
+	ready(t, l)
+	role := "writer_of_" + db.Name
+	if err := l.conn.exec(t.Context(), "CREATE ROLE "+role+" LOGIN"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { // the server is shared by all tests
+		err := l.conn.exec(context.WithoutCancel(t.Context()), "DROP OWNED BY "+role,
+			"DROP ROLE "+role)
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	yaml := edit(t, written(l, "", "      probe: 100ms\n"), "cap: 100ms", "cap: 100ms, attempts: 1")
+	yaml = edit(t, yaml, "postgres://once@", "postgres://"+role+"@")
+	s := serve(t, t.TempDir(), yaml, patient)
+	defer s.end()
+	s.post(200, "pay", paymentEvent("evt-1", "pay-1", "captured", 1))
+	testserver.Until(t, patience, "the source is paused", func() bool {
+		return s.metric(`once_source_paused{source="pay"}`) == "1"
+	})
+	if c := s.callback("key=evt-1"); c.State != "pending" && c.State != "running" {
+		t.Errorf("the callback is %s: %s", c.State, c.Error)
+	}
+	if err := l.conn.exec(t.Context(), "GRANT CREATE ON SCHEMA public TO "+role,
+		"GRANT SELECT, INSERT, UPDATE ON payments TO "+role); err != nil {
+		t.Fatal(err)
+	}
+	if c := s.awaitCallback("key=evt-1", "done"); c.Attempt != 1 {
+		t.Errorf("%d attempts were used up", c.Attempt)
+	}
+	has(t, l, "pay-1", row{"captured", 1, 1250, 1})
+}
+
 func TestB02_AStartWithoutTheUniqueIndexIsRefusedWithTheCommandThatCreatesIt(t *testing.T) {
 	t.Parallel()
 	eachLedger(t, func(t *testing.T, l ledger) {
