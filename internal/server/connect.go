@@ -2,23 +2,18 @@ package server
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
-	"os"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-	_ "github.com/ncruces/go-sqlite3/driver" // "sqlite3"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/oncekit/once/internal/config"
 	"github.com/oncekit/once/oncemongo"
 	"github.com/oncekit/once/oncepg"
-	"github.com/oncekit/once/oncesqlite"
 	"github.com/oncekit/once/write"
 )
 
@@ -84,50 +79,6 @@ func (s *Server) writesAtOnce(database string) int {
 		}
 	}
 	return min(max(n, fewestConns), mostConns)
-}
-
-func (s *Server) sqlite(d *config.DatabaseConfig, targets []write.Target) (connect, io.Closer,
-	error,
-) {
-	file := url.URL{Scheme: "file", OmitHost: true, Path: d.Path,
-		RawQuery: url.Values{"mode": {"rw"}}.Encode()}
-	db, err := sql.Open("sqlite3", file.String())
-	if err != nil {
-		return nil, nil, err
-	}
-	w, err := oncesqlite.NewWriter(db, oncesqlite.WriterConfig{
-		Targets: targets, Retention: d.Retention, Logger: s.log.With("database", d.Name),
-	})
-	if err != nil {
-		return nil, nil, errors.Join(err, db.Close())
-	}
-	return func(ctx context.Context) (write.Writer, error) {
-		if _, err := os.Stat(d.Path); err != nil {
-			return nil, err // SQLite says no more than that it can't open it
-		}
-		return w, w.Open(ctx)
-	}, db, nil
-}
-
-func (s *Server) mongo(d *config.DatabaseConfig, targets []write.Target) (connect, io.Closer,
-	error,
-) {
-	client, err := mongo.Connect(oncemongo.Options(d.URL))
-	if err != nil {
-		return nil, nil, hideAddress(err)
-	}
-	closes := closeFunc(func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
-		defer cancel()
-		return client.Disconnect(ctx)
-	})
-	w, err := oncemongo.NewWriter(client.Database(d.Database), oncemongo.WriterConfig{
-		Targets: targets, Retention: d.Retention, Logger: s.log.With("database", d.Name),
-	})
-	if err != nil {
-		return nil, nil, errors.Join(err, closes())
-	}
-	return func(ctx context.Context) (write.Writer, error) { return w, w.Open(ctx) }, closes, nil
 }
 
 // unfitDatabases tells URLs that their drivers don't understand. It connects to nothing: the URL of

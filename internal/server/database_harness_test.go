@@ -5,19 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/oncekit/once/internal/server"
 	"github.com/oncekit/once/internal/testserver"
-	"github.com/oncekit/once/internal/testserver/mongotest"
 	"github.com/oncekit/once/internal/testserver/postgres"
 )
 
@@ -47,10 +41,6 @@ type ledger interface {
 // eachLedger runs a subtest for each kind of database.
 func eachLedger(t *testing.T, test func(t *testing.T, l ledger)) {
 	t.Helper()
-	t.Run("sqlite", func(t *testing.T) {
-		t.Parallel()
-		test(t, newSQLite(t))
-	})
 	eachServer(t, test)
 }
 
@@ -67,11 +57,6 @@ func eachServer(t *testing.T, test func(t *testing.T, l ledger)) {
 		db := testserver.Postgres(t)
 		return &postgresLedger{db: db, conn: sqlLedger{openSQL(t, "pgx", db.URL())}}
 	})
-	for _, s := range mongotest.Servers(t) {
-		run(s.Name, func(t *testing.T) ledger {
-			return &mongoLedger{server: s, db: s.Database(t)}
-		})
-	}
 }
 
 // ready is a ledger whose collection is there.
@@ -132,30 +117,6 @@ func (l sqlLedger) row(ctx context.Context, payment string) (r row, err error) {
 	return r, err
 }
 
-// sqliteLedger is a file.
-type sqliteLedger struct {
-	sqlLedger
-	file string
-}
-
-func newSQLite(t *testing.T) *sqliteLedger {
-	file := filepath.Join(t.TempDir(), "ledger.db")
-	l := &sqliteLedger{sqlLedger{openSQL(t, "sqlite3",
-		"file:"+file+"?_pragma=busy_timeout(60000)")}, file}
-	if err := l.exec(t.Context(), "PRAGMA journal_mode = WAL"); err != nil { // it is there now
-		t.Fatal(err)
-	}
-	return l
-}
-
-func (l *sqliteLedger) url(string) string { return "sqlite:" + l.file }
-
-func (l *sqliteLedger) addr() string { return "" }
-
-func (l *sqliteLedger) spoil(ctx context.Context, payment string) error {
-	return l.exec(ctx, "INSERT INTO payments (payment, events) VALUES ('"+payment+"', 'many')")
-}
-
 // postgresLedger is a database of the server that all tests share.
 type postgresLedger struct {
 	db   testserver.PostgresDB
@@ -186,65 +147,6 @@ func (l *postgresLedger) spoil(ctx context.Context, _ string) error {
 
 func (l *postgresLedger) row(ctx context.Context, payment string) (row, error) {
 	return l.conn.row(ctx, payment)
-}
-
-// mongoLedger is a database of a server that speaks MongoDB's protocol.
-type mongoLedger struct {
-	server mongotest.Server
-	db     *mongo.Database
-}
-
-func (l *mongoLedger) payments() *mongo.Collection { return l.db.Collection("payments") }
-
-func (l *mongoLedger) url(addr string) string {
-	uri := l.server.URI
-	if addr != "" {
-		uri = testserver.MongoURI(addr)
-	}
-	base, query, _ := strings.Cut(uri, "?")
-	scheme, hosts, _ := strings.Cut(base, "://")
-	hosts, _, _ = strings.Cut(hosts, "/")
-	return scheme + "://" + hosts + "/" + l.db.Name() + "?" + query
-}
-
-func (l *mongoLedger) addr() string {
-	_, rest, _ := strings.Cut(l.server.URI, "://")
-	hosts, _, _ := strings.Cut(rest, "/")
-	first, _, _ := strings.Cut(hosts[strings.LastIndex(hosts, "@")+1:], ",")
-	return first
-}
-
-func (l *mongoLedger) create(ctx context.Context) error {
-	_, err := l.payments().Indexes().CreateOne(ctx, mongo.IndexModel{
-		Keys: bson.D{{Key: "payment", Value: 1}}, Options: options.Index().SetUnique(true)})
-	return err
-}
-
-func (l *mongoLedger) crowd(ctx context.Context, payment string) error {
-	_, err := l.payments().InsertMany(ctx, []any{
-		bson.D{{Key: "payment", Value: payment}}, bson.D{{Key: "payment", Value: payment}}})
-	return err
-}
-
-func (l *mongoLedger) index(ctx context.Context) error {
-	if _, err := l.payments().DeleteMany(ctx, bson.D{}); err != nil {
-		return err
-	}
-	return l.create(ctx)
-}
-
-func (l *mongoLedger) spoil(ctx context.Context, payment string) error {
-	_, err := l.payments().InsertOne(ctx, bson.D{{Key: "payment", Value: payment},
-		{Key: "events", Value: "many"}})
-	return err
-}
-
-func (l *mongoLedger) row(ctx context.Context, payment string) (r row, err error) {
-	err = l.payments().FindOne(ctx, bson.D{{Key: "payment", Value: payment}}).Decode(&r)
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return row{}, nil
-	}
-	return r, err
 }
 
 // written is a configuration whose callbacks become rows of a ledger, through another host and port

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -125,7 +123,8 @@ func TestADocumentOfAnotherShapeIsADeadLetterWithItsReason(t *testing.T) {
 		s := serve(t, t.TempDir(), written(l, "", ""), patient)
 		s.post(200, "pay", paymentEvent("evt-1", "pay-1", "captured", 1))
 		if c := s.awaitCallback("key=evt-1", "dead"); c.DeadCause != "permanent" ||
-			c.Attempt != 1 || !strings.Contains(c.Error, "events") {
+			c.Attempt != 1 || !strings.HasPrefix(c.Error, "document is not of the shape that the"+
+			" change expects: payments") {
 			t.Errorf("dead by %s after %d attempts: %q", c.DeadCause, c.Attempt, c.Error)
 		}
 		s.post(200, "pay", `{"id":"evt-2","created":"late","data":{"payment":"pay-2"}}`)
@@ -234,6 +233,37 @@ func TestADatabaseThatIsAwayAtTheStartIsWrittenWhenItComesAndHasItsIndex(t *test
 	})
 }
 
+// A database that goes away keeps its writes waiting, and nobody from sending.
+func TestI09_ADatabaseThatGoesAwayIsShownAndItsWritesWait(t *testing.T) {
+	t.Parallel()
+	eachServer(t, func(t *testing.T, l ledger) {
+		p := testserver.NewProxy(t, ready(t, l).addr())
+		yaml := edit(t, written(l, p.Addr(), ""), "cap: 100ms}", "cap: 100ms}\n      timeout: 3s")
+		s := serve(t, t.TempDir(), yaml, patient)
+		await := func(metric, want string) {
+			t.Helper()
+			testserver.Until(t, patience, metric+" is "+want, func() bool {
+				return s.metric(metric) == want
+			})
+		}
+		const open = `once_database_open{database="ledger"}`
+		await(open, "1")
+		p.Refuse()
+		s.post(200, "pay", paymentEvent("evt-1", "pay-1", "captured", 1))
+		await(open, "0")
+		s.post(200, "pay", paymentEvent("evt-1", "pay-1", "captured", 1)) // a repeat, meanwhile
+		p.Restore()
+		s.awaitCallback("key=evt-1", "done")
+		await(open, "1")
+		has(t, l, "pay-1", row{"captured", 1, 1250, 1})
+		for _, want := range []string{"the database is away", "the database is back"} {
+			if n := strings.Count(s.log.String(), want); n < 1 {
+				t.Errorf("the log lacks %q", want)
+			}
+		}
+	})
+}
+
 // A login without rights is no fault of the callbacks: the process starts, their tries are not used
 // up, and they are written when a person has granted them.
 func TestALoginWithoutRightsPausesTheSourceAndNotTheSenders(t *testing.T) {
@@ -294,78 +324,18 @@ func TestB02_AStartWithoutTheUniqueIndexIsRefusedWithTheCommandThatCreatesIt(t *
 	})
 }
 
-func TestAStartWithoutTheTableOrTheFileIsRefused(t *testing.T) {
-	t.Parallel()
-	yaml := written(newSQLite(t), "", "")
-	cfg, err := load(t.TempDir(), yaml)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := server.Options{Config: cfg}
-	patient(&o)
-	if _, err := server.Open(t.Context(), o); err == nil ||
-		!strings.Contains(err.Error(), "payments") {
-		t.Errorf("without the table: %v", err)
-	}
-	if cfg, err = load(t.TempDir(), edit(t, yaml, "ledger.db", "gone.db")); err != nil {
-		t.Fatal(err)
-	}
-	o.Config = cfg
-	if _, err := server.Open(t.Context(), o); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without the file: %v", err)
-	}
-}
-
 func TestAURLThatItsDriverCantReadIsRefusedInItsPlaceWithoutThePassword(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"postgres://u:S3CRET@h:port/d", "mongodb://u:S3CRET@h:port/d",
 		"postgres://u:S3CRET@h/d?sslmode=perhaps", "mongodb://u:S3CRET@h/d?w=-1",
 		"postgres://h/d?password=S3CRET&pool_max_conns=no"} {
-		yaml := edit(t, written(newSQLite(t), "", ""), "{url: ", `{url: "`+url+`", x: `)
-		yaml = strings.Replace(yaml, `, x: "sqlite:`, `} # "`, 1)
+		yaml := edit(t, written(&postgresLedger{db: testserver.Postgres(t)}, "", ""), "{url: ", `{url: "`+url+`", x: `)
+		yaml = strings.Replace(yaml, `, x: "postgres:`, `} # "`, 1)
 		got := refusal(t, t.TempDir(), yaml)
 		if !strings.Contains(got, "once.yaml:3:17: url can't be used: ") ||
 			strings.Contains(got, "S3CRET") {
 			t.Errorf("%s: %s", url, got)
 		}
-	}
-}
-
-// A try that fails keeps later events of its document waiting, and no other.
-func TestD05_EventsOfOneDocumentAreWrittenInTheOrderInWhichTheyCame(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	var order []any
-	fail := true
-	s := serve(t, t.TempDir(), edit(t, written(ready(t, newSQLite(t)), "", ""),
-		"        newer: updated\n", ""), patient,
-		func(o *server.Options) {
-			o.Writer = func(real write.Writer) write.Writer {
-				return writerFunc(func(ctx context.Context, e write.Event) (write.Result, error) {
-					mu.Lock()
-					order = append(order, e.Key)
-					failing := fail && e.Key == "pay-1"
-					mu.Unlock()
-					if failing {
-						return write.Result{}, once.ErrUnavailable
-					}
-					return real.Write(ctx, e)
-				})
-			}
-		})
-	s.post(200, "pay", paymentEvent("evt-1", "pay-1", "authorized", 1))
-	s.post(200, "pay", paymentEvent("evt-2", "pay-1", "captured", 2))
-	s.post(200, "pay", paymentEvent("evt-3", "pay-2", "captured", 2))
-	s.awaitCallback("key=evt-3", "done")
-	if c := s.callback("key=evt-2"); c.Attempt != 0 {
-		t.Errorf("the second of a document was tried %d times before the first was done", c.Attempt)
-	}
-	mu.Lock()
-	fail = false
-	mu.Unlock()
-	s.awaitCallback("key=evt-1", "done")
-	if c := s.awaitCallback("key=evt-2", "done"); c.Attempt != 1 {
-		t.Errorf("the second was tried %d times", c.Attempt)
 	}
 }
 
