@@ -334,7 +334,7 @@ func (r *reader) oncePerMember(key string, kind DatabaseKind, all map[string]mem
 				r.add(m.at, "%s names %s, by which the document is found; expected other members",
 					field, quote(m.name))
 			case kind == MongoDB && m.name == ownMember:
-				r.add(m.at, "%s names %s, in which once keeps the ids of events that are under way;"+
+				r.add(m.at, "%s names %s, in which once keeps the ids of events under way;"+
 					" expected other members", field, quote(m.name))
 			case known:
 				r.add(m.at, "%s names the member %s, which `%s` changes already; expected each"+

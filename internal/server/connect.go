@@ -12,7 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/oncekit/once/internal/config"
-	"github.com/oncekit/once/oncemongo"
 	"github.com/oncekit/once/oncepg"
 	"github.com/oncekit/once/write"
 )
@@ -81,22 +80,22 @@ func (s *Server) writesAtOnce(database string) int {
 	return min(max(n, fewestConns), mostConns)
 }
 
-// unfitDatabases tells URLs that their drivers don't understand. It connects to nothing: the URL of
-// a mongodb+srv is looked up in the DNS, and is left to the start.
+// unfitDatabases tells URLs that their drivers don't understand. It connects to nothing.
 func unfitDatabases(list []config.DatabaseConfig) []config.Problem {
 	var found []config.Problem
 	for i := range list {
 		d := &list[i]
 		var err error
-		switch {
-		case d.Kind == config.PostgreSQL:
+		switch d.Kind {
+		case config.PostgreSQL:
 			_, err = pgxpool.ParseConfig(d.URL)
-		case d.Kind == config.MongoDB && strings.HasPrefix(d.URL, "mongodb://"):
-			err = oncemongo.Options(d.URL).Validate()
+			err = hideAddress(err)
+		case config.MongoDB:
+			err = checkMongo(d.URL)
 		}
 		if err != nil {
 			found = append(found, d.Wrong(fmt.Sprintf("url can't be used: %v; expected one that"+
-				" the driver for %s reads", hideAddress(err), d.Kind)))
+				" the driver for %s reads", err, d.Kind)))
 		}
 	}
 	return found
@@ -108,7 +107,7 @@ func hideAddress(err error) error {
 	if errors.As(err, &parse) && parse.Unwrap() != nil {
 		err = parse.Unwrap()
 	}
-	if strings.Contains(err.Error(), "://") || strings.Contains(err.Error(), "@") {
+	if err != nil && (strings.Contains(err.Error(), "://") || strings.Contains(err.Error(), "@")) {
 		return errors.New("it can't be read")
 	}
 	return err
