@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncekit/once/internal/value"
 	"github.com/oncekit/once/write"
 )
 
@@ -38,7 +37,7 @@ func (c column) takes() string {
 // text writes a value for a column; ok is false if the column does not take it.
 func (c column) text(v any) (text string, ok bool, err error) {
 	if c.kind == kindJSON {
-		text, err = jsonText(v)
+		text, err = write.JSON(v)
 		return text, true, err
 	}
 	if c.kind == kindArray {
@@ -134,51 +133,6 @@ func quoteElement(b *strings.Builder, s string) {
 		b.WriteByte(s[i])
 		s = s[i+1:]
 	}
-}
-
-// jsonText writes a value as JSON, with all digits of its numbers; times as RFC 3339.
-func jsonText(v any) (string, error) {
-	tree, err := jsonTree(v)
-	if err != nil {
-		return "", err
-	}
-	b, err := value.Encode(tree)
-	return string(b), err
-}
-
-func jsonTree(v any) (any, error) {
-	switch v := v.(type) {
-	case int:
-		return int64(v), nil
-	case float64:
-		n, _ := value.FromFloat(v) // it is finite: write.Check saw to it
-		return n, nil
-	case json.Number:
-		return value.Number(v), nil
-	case time.Time:
-		return v.UTC().Format(time.RFC3339Nano), nil
-	case []byte:
-		return nil, fmt.Errorf("JSON holds no bytes")
-	case []any:
-		list := make([]any, len(v))
-		for i, element := range v {
-			var err error
-			if list[i], err = jsonTree(element); err != nil {
-				return nil, err
-			}
-		}
-		return list, nil
-	case map[string]any:
-		object := make(map[string]any, len(v))
-		for name, member := range v {
-			var err error
-			if object[name], err = jsonTree(member); err != nil {
-				return nil, err
-			}
-		}
-		return object, nil
-	}
-	return v, nil
 }
 
 // kindOfValue names what a value is, for people.
