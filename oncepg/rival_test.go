@@ -106,7 +106,8 @@ func TestARivalThatHoldsARowForTooLongIsAnAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := impatient.Write(t.Context(), add("e2", 1, 1)); !errors.Is(err, once.ErrUnavailable) {
+	_, err = impatient.Write(t.Context(), add("e2", 1, 1))
+	if !errors.Is(err, once.ErrUnavailable) {
 		t.Errorf("%v, want once.ErrUnavailable", err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {

@@ -39,7 +39,8 @@ func TestValuesOfAllTypesArriveExactly(t *testing.T) {
 	moment := time.Date(2030, 1, 2, 1, 4, 5, 123456789, time.FixedZone("", 3*3600))
 	r, err := w.Write(t.Context(), write.Event{
 		ID: "e", In: "x", Key: "k", Change: write.Insert{Set: write.Fields{
-			"i2": 7, "i4": 1.0, "i8": 1<<62 + 1, "num": json.Number("123456789012345678901234567890.10"),
+			"i2": 7, "i4": 1.0, "i8": 1<<62 + 1,
+			"num":   json.Number("123456789012345678901234567890.10"),
 			"cents": 0.1, "f4": 0.5, "f8": 0.1, "pos": json.Number("1.10"), "t": `{"it's\",NULL}`,
 			"v": "äöüß ", "u": "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "m": "bad", "b": true,
 			"d": moment, "ts": moment, "tz": moment, "by": []byte{0, 1, 255},

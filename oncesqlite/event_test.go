@@ -233,7 +233,8 @@ func TestATransactionThatReadTooEarlyHasToBeginAgainL01(t *testing.T) {
 	if _, err := w.Write(t.Context(), increment("e1", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.WithTx(tx).Write(t.Context(), increment("e2", 1, 1)); !errors.Is(err, write.ErrBusy) {
+	_, err = w.WithTx(tx).Write(t.Context(), increment("e2", 1, 1))
+	if !errors.Is(err, write.ErrBusy) {
 		t.Errorf("%v, want ErrBusy", err)
 	}
 	if err := tx.Rollback(); err != nil {
