@@ -46,6 +46,13 @@ func (f WorkFunc) workOnly() {}
 // workOnly is a Handler whose Commit does nothing, so that a settlement needs no transaction.
 type workOnly interface{ workOnly() }
 
+// Commits reports whether a handler has a Commit that does something, which needs a store whose
+// transactions speak SQL. Nil has none.
+func Commits(h Handler) bool {
+	_, only := h.(workOnly)
+	return h != nil && !only
+}
+
 // CommitFunc is a Handler without a Work: all it does happens in the store's transaction.
 type CommitFunc func(ctx context.Context, tx queue.Tx, c Callback) error
 

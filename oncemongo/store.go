@@ -167,11 +167,19 @@ func (s *Store) open(ctx context.Context) (err error) {
 		}
 		return s.create(ctx)
 	}
-	if v, _ := found[0].Lookup("schema").AsInt64OK(); v != schemaVersion {
+	if err := rightSchema(found[0]); err != nil {
+		return err
+	}
+	return s.makeIndexes(ctx)
+}
+
+// rightSchema refuses documents that another version wrote.
+func rightSchema(turn bson.Raw) error {
+	if v, _ := turn.Lookup("schema").AsInt64OK(); v != schemaVersion {
 		return fmt.Errorf("it was written by another version (schema %d, this one knows %d)", v,
 			schemaVersion)
 	}
-	return s.makeIndexes(ctx)
+	return nil
 }
 
 // schemaVersion is what the turn says of how the documents are written.

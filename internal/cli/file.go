@@ -129,7 +129,7 @@ func (a *app) check(f *settings) error {
 	for _, what := range idle {
 		a.warn("migrate: %s", what)
 	}
-	beside := ", and fits its store " + shortPath(cfg.Store.Path)
+	beside := ", and fits its store " + shortPath(cfg.Store.Name())
 	switch {
 	case errors.Is(err, once.ErrNotFound):
 		beside = ""
@@ -178,6 +178,11 @@ func (a *app) backupCommand() *cobra.Command {
 			}
 			ctx, stop := signalContext()
 			defer stop()
+			if cfg.Store.Database != "" {
+				return &statusError{status: statusUsage, err: errors.New("the store is " +
+					cfg.Store.Name() + ": back a database of MongoDB up with its own tools, such " +
+					"as mongodump, or a snapshot of its disks")}
+			}
 			return a.backup(ctx, cfg.Store.Path, args[0])
 		},
 	}, 1, 1, "FILE")

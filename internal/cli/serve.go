@@ -201,7 +201,7 @@ func (a *app) greet(cfg *config.Config, s *server.Server, name string, example b
 	if g := cfg.Gateway; g != nil && g.Records != "" {
 		a.say("  records     %s", placeOfRecords(g.Records))
 	}
-	a.say("  store       %s%s", shortPath(cfg.Store.Path), fresh)
+	a.say("  store       %s%s", shortPath(cfg.Store.Name()), fresh)
 	if example {
 		a.say(tryNext, s.Addr(), s.AdminAddr())
 	}

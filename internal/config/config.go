@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/oncekit/once/flow"
@@ -72,12 +73,25 @@ type TLS struct {
 
 // Store is where rows are kept.
 type Store struct {
-	// URL as it was configured, its path made absolute: sqlite:/PATH.
+	// URL as it was configured: sqlite:/PATH, its path made absolute, or one of MongoDB, which may
+	// hold a password.
 	URL string
-	// Path of the SQLite file.
+	// Path of the SQLite file; empty: it is MongoDB.
 	Path string
+	// Database of MongoDB; empty: it is SQLite.
+	Database string
 	// Create lets a store that isn't there be made.
 	Create bool
+}
+
+// Name is the store as people are told of it: never with a password.
+func (s Store) Name() string {
+	if s.Database == "" {
+		return s.Path
+	}
+	scheme, rest, _ := strings.Cut(s.URL, "://")
+	rest, _, _ = strings.Cut(rest, "?")
+	return scheme + "://" + rest[strings.LastIndex(rest, "@")+1:]
 }
 
 // Limits bound what the senders' listener takes.

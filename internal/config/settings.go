@@ -111,6 +111,9 @@ func (r *reader) wrongToken(a *object) func(string) string {
 	}
 }
 
+// wantStore is what a store's URL has to be.
+const wantStore = "sqlite:PATH or mongodb://HOST/DATABASE"
+
 // store reads where rows are kept. A relative path in the file begins at the file; one from the
 // command line or the environment where the process stands.
 func (r *reader) store(o *object) {
@@ -119,10 +122,21 @@ func (r *reader) store(o *object) {
 			!strings.ContainsAny(path, "?#\x00") && path != ":memory:" {
 			return ""
 		}
-		return "expected sqlite:PATH"
+		if isMongoDB(s) && MongoDatabase(s) != "" {
+			return ""
+		}
+		return "expected " + wantStore
 	}
-	url := r.setting(o, "store", "ONCE_STORE", r.env.Override.Store, defaultStore,
-		"sqlite:PATH", wrong)
+	url := r.setting(o, "store", "ONCE_STORE", r.env.Override.Store, defaultStore, wantStore, wrong)
+	n := o.n.member("store")
+	asWritten := n != nil && n.filled && !r.storeFromOutside()
+	if isMongoDB(url) {
+		r.c.Store = Store{URL: url, Database: MongoDatabase(url), Create: o.boolean("create", true)}
+		if !asWritten && holdsPassword(url) {
+			o.out.put("store", textOut(masked))
+		}
+		return
+	}
 	path := strings.TrimPrefix(url, "sqlite:")
 	if !filepath.IsAbs(path) && !r.storeFromOutside() {
 		path = filepath.Join(r.dir, path)
@@ -131,7 +145,7 @@ func (r *reader) store(o *object) {
 		path = abs
 	}
 	r.c.Store = Store{URL: "sqlite:" + path, Path: path, Create: o.boolean("create", true)}
-	if n := o.n.member("store"); n == nil || !n.filled || r.storeFromOutside() {
+	if !asWritten {
 		o.out.put("store", textOut(r.c.Store.URL))
 	}
 }

@@ -21,7 +21,7 @@ func (s *Server) openRecords(ctx context.Context) error {
 		return nil
 	}
 	if g.Records == "" {
-		s.records = s.store.Records()
+		s.records = s.store.gatewayRecords()
 		return nil
 	}
 	maxOutcome := 0 // the default
@@ -137,5 +137,12 @@ func (s *Server) recordCounts() map[once.RecordState]int64 {
 	if s.cfg.Gateway == nil || s.cfg.Gateway.Records != "" {
 		return nil
 	}
-	return s.store.Records().Counts()
+	ctx, cancel := context.WithTimeout(context.Background(), recordsPingLimit)
+	defer cancel()
+	counts, err := s.store.RecordCounts(ctx)
+	if err != nil {
+		s.log.Debug("count the records", "error", err) // whoever asks for them meets it too
+		return nil
+	}
+	return counts
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/config"
 	"github.com/oncekit/once/internal/gateway"
-	"github.com/oncekit/once/oncesqlite"
 )
 
 // Lacks returns what a configuration asks for that this program does not have.
@@ -30,6 +29,10 @@ func Lacks(cfg *config.Config, handlers map[string]inbox.Handler) []config.Probl
 			add("source %s: `to: {handler: %s}` names a handler that this program does not have%s;"+
 				" build one with it (see examples/handler), or use `to: {http: URL}`",
 				src.Name, h.Name, has)
+		} else if h != nil && cfg.Store.Database != "" && inbox.Commits(handlers[h.Name]) {
+			add("source %s: the handler %s writes in the store's transaction (Commit), and MongoDB"+
+				" has none that it could join; use a store in SQLite, or let the handler do its"+
+				" work in Work", src.Name, h.Name)
 		}
 	}
 	return list
@@ -39,6 +42,13 @@ func Lacks(cfg *config.Config, handlers map[string]inbox.Handler) []config.Probl
 // file with keys. It reads files and connects to nothing.
 func Unfit(cfg *config.Config) []config.Problem {
 	list := unfitDatabases(cfg.Databases)
+	if cfg.Store.Database != "" {
+		if err := checkMongo(cfg.Store.URL); err != nil {
+			list = append(list, config.Problem{File: cfg.File, Msg: fmt.Sprintf("store %s can't be"+
+				" used: %v; expected a URL such as mongodb://HOST:PORT/DATABASE?replicaSet=NAME",
+				cfg.Store.Name(), err)})
+		}
+	}
 	g := cfg.Gateway
 	if g == nil {
 		return list
@@ -70,12 +80,14 @@ func Unfit(cfg *config.Config) []config.Problem {
 // nothing. It returns what of `migrate` has nothing to do, a *[config.Error] for what the start
 // would refuse, and [once.ErrNotFound] if there is no store yet.
 func Compare(ctx context.Context, cfg *config.Config) (idle []string, err error) {
-	store, err := oncesqlite.OpenReader(cfg.Store.Path)
+	ctx, cancel := context.WithTimeout(ctx, mongoOpenLimit)
+	defer cancel()
+	store, end, err := openReader(ctx, cfg.Store)
 	if err != nil {
 		return nil, err
 	}
 	c, err := compare(ctx, store, cfg)
-	if err = errors.Join(err, store.Close()); err != nil {
+	if err = errors.Join(err, end()); err != nil {
 		return nil, err
 	}
 	if len(c.found) > 0 {

@@ -63,7 +63,7 @@ type Server struct {
 	opts   Options
 	cfg    *config.Config
 	log    *slog.Logger
-	store  *oncesqlite.Store
+	store  store
 	engine *flow.Engine
 	// sources by name.
 	sources      map[string]*inbox.Source
@@ -127,10 +127,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.admin.net, err = listen("admin.listen", s.cfg.Admin.Listen); err != nil {
 		return err
 	}
-	if s.store, err = oncesqlite.Open(ctx, oncesqlite.Config{
-		Path: s.cfg.Store.Path, NoCreate: !s.cfg.Store.Create, Logger: s.log,
-		RejectedPerSource: s.cfg.Limits.Rejected, Probe: s.opts.Probe, Now: s.opts.Now,
-	}); err != nil {
+	if s.store, err = s.openStore(ctx); err != nil {
 		return err
 	}
 	if s.store.Created() {
@@ -177,7 +174,7 @@ func (s *Server) warnNew() {
 		refuses = ""
 	}
 	s.log.Warn("a NEW, EMPTY store was made: nothing is remembered of earlier "+what+refuses,
-		"store", s.cfg.Store.Path)
+		"store", s.cfg.Store.Name())
 }
 
 // Created reports whether the store was made by Open.
