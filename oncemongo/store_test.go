@@ -91,8 +91,8 @@ func factsOf(t *testing.T, server mongotest.Server) Facts {
 	return facts
 }
 
-// slow are the cases with a hundred rows and more. FerretDB looks at every document for every question,
-// so they take minutes there; they run against a real MongoDB alone.
+// slow are the cases with a hundred rows and more. FerretDB looks at every document for every
+// question, so they take minutes there; they run against a real MongoDB alone.
 var slow = []string{"Order/LongLines", "Wait/VeryMany", "Wait/VeryManyOverARestart",
 	"Browse/EveryFilter", "Browse/FilterOverSweptRows", "Browse/CountsScanNothing",
 	"Restart/I08_EverythingIsThere"}

@@ -21,7 +21,8 @@ func storeIn(t *testing.T, s mongotest.Server) []string {
 		t.Fatal(err)
 	}
 	u.Path = "/" + s.Database(t).Name()
-	return []string{"store: sqlite:once.db           #", "store: " + strconv.Quote(u.String()) + " #"}
+	return []string{"store: sqlite:once.db           #",
+		"store: " + strconv.Quote(u.String()) + " #"}
 }
 
 // The built-in robots do over MongoDB what they do over SQLite: the events of a task, each sent
@@ -38,7 +39,7 @@ func TestRobotsOverMongoDBEndInFinishedAndSendEachEffectOnce(t *testing.T) {
 			event("R5", "T1", "finish", ""),
 		} {
 			for range 3 {
-				a := s.post(200, "rcs", e, "")
+				a := s.post(200, "rcs", e)
 				if want := succeeded("R" + strconv.Itoa(i+1)); a.body != want {
 					t.Errorf("answered %s, want %s", a.body, want)
 				}
@@ -68,7 +69,7 @@ func TestRobotsOverMongoDBEndInFinishedAndSendEachEffectOnce(t *testing.T) {
 
 		// The next process, on the same database, knows the task and every repeat.
 		again := serve(t, t.TempDir(), yaml)
-		a := again.post(200, "rcs", event("R1", "T1", "startFE", roadway("17")), "")
+		a := again.post(200, "rcs", event("R1", "T1", "startFE", roadway("17")))
 		if a.body != succeeded("R1") {
 			t.Errorf("a repeat after a restart was answered %s", a.body)
 		}
@@ -88,8 +89,8 @@ func TestTwoNodesOverMongoDBWorkOneFlowTogether(t *testing.T) {
 	for n := range 4 {
 		for i, method := range []string{"startFE", "station", "updateSeq", "finishFE", "finish"} {
 			e := event(fmt.Sprintf("R-%d-%d", n, i), fmt.Sprint("T", n), method, "")
-			nodes[(n+i)%2].post(200, "rcs", e, "")
-			nodes[(n+i+1)%2].post(200, "rcs", e, "")
+			nodes[(n+i)%2].post(200, "rcs", e)
+			nodes[(n+i+1)%2].post(200, "rcs", e)
 		}
 	}
 	for n := range 4 {
