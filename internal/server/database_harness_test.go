@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -41,6 +42,10 @@ type ledger interface {
 // eachLedger runs a subtest for each kind of database.
 func eachLedger(t *testing.T, test func(t *testing.T, l ledger)) {
 	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, newSQLite(t))
+	})
 	eachServer(t, test)
 }
 
@@ -115,6 +120,30 @@ func (l sqlLedger) row(ctx context.Context, payment string) (r row, err error) {
 		return row{}, nil
 	}
 	return r, err
+}
+
+// sqliteLedger is a file.
+type sqliteLedger struct {
+	sqlLedger
+	file string
+}
+
+func newSQLite(t *testing.T) *sqliteLedger {
+	file := filepath.Join(t.TempDir(), "ledger.db")
+	l := &sqliteLedger{sqlLedger{openSQL(t, "sqlite3",
+		"file:"+file+"?_pragma=busy_timeout(60000)")}, file}
+	if err := l.exec(t.Context(), "PRAGMA journal_mode = WAL"); err != nil { // it is there now
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (l *sqliteLedger) url(string) string { return "sqlite:" + l.file }
+
+func (l *sqliteLedger) addr() string { return "" }
+
+func (l *sqliteLedger) spoil(ctx context.Context, payment string) error {
+	return l.exec(ctx, "INSERT INTO payments (payment, events) VALUES ('"+payment+"', 'many')")
 }
 
 // postgresLedger is a database of the server that all tests share.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -324,18 +326,78 @@ func TestB02_AStartWithoutTheUniqueIndexIsRefusedWithTheCommandThatCreatesIt(t *
 	})
 }
 
+func TestAStartWithoutTheTableOrTheFileIsRefused(t *testing.T) {
+	t.Parallel()
+	yaml := written(newSQLite(t), "", "")
+	cfg, err := load(t.TempDir(), yaml)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := server.Options{Config: cfg}
+	patient(&o)
+	if _, err := server.Open(t.Context(), o); err == nil ||
+		!strings.Contains(err.Error(), "payments") {
+		t.Errorf("without the table: %v", err)
+	}
+	if cfg, err = load(t.TempDir(), edit(t, yaml, "ledger.db", "gone.db")); err != nil {
+		t.Fatal(err)
+	}
+	o.Config = cfg
+	if _, err := server.Open(t.Context(), o); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the file: %v", err)
+	}
+}
+
 func TestAURLThatItsDriverCantReadIsRefusedInItsPlaceWithoutThePassword(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"postgres://u:S3CRET@h:port/d", "mongodb://u:S3CRET@h:port/d",
 		"postgres://u:S3CRET@h/d?sslmode=perhaps", "mongodb://u:S3CRET@h/d?w=-1",
 		"postgres://h/d?password=S3CRET&pool_max_conns=no"} {
-		yaml := edit(t, written(&postgresLedger{db: testserver.Postgres(t)}, "", ""), "{url: ", `{url: "`+url+`", x: `)
-		yaml = strings.Replace(yaml, `, x: "postgres:`, `} # "`, 1)
+		yaml := edit(t, written(newSQLite(t), "", ""), "{url: ", `{url: "`+url+`", x: `)
+		yaml = strings.Replace(yaml, `, x: "sqlite:`, `} # "`, 1)
 		got := refusal(t, t.TempDir(), yaml)
 		if !strings.Contains(got, "once.yaml:3:17: url can't be used: ") ||
 			strings.Contains(got, "S3CRET") {
 			t.Errorf("%s: %s", url, got)
 		}
+	}
+}
+
+// A try that fails keeps later events of its document waiting, and no other.
+func TestD05_EventsOfOneDocumentAreWrittenInTheOrderInWhichTheyCame(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var order []any
+	fail := true
+	s := serve(t, t.TempDir(), edit(t, written(ready(t, newSQLite(t)), "", ""),
+		"        newer: updated\n", ""), patient,
+		func(o *server.Options) {
+			o.Writer = func(real write.Writer) write.Writer {
+				return writerFunc(func(ctx context.Context, e write.Event) (write.Result, error) {
+					mu.Lock()
+					order = append(order, e.Key)
+					failing := fail && e.Key == "pay-1"
+					mu.Unlock()
+					if failing {
+						return write.Result{}, once.ErrUnavailable
+					}
+					return real.Write(ctx, e)
+				})
+			}
+		})
+	s.post(200, "pay", paymentEvent("evt-1", "pay-1", "authorized", 1))
+	s.post(200, "pay", paymentEvent("evt-2", "pay-1", "captured", 2))
+	s.post(200, "pay", paymentEvent("evt-3", "pay-2", "captured", 2))
+	s.awaitCallback("key=evt-3", "done")
+	if c := s.callback("key=evt-2"); c.Attempt != 0 {
+		t.Errorf("the second of a document was tried %d times before the first was done", c.Attempt)
+	}
+	mu.Lock()
+	fail = false
+	mu.Unlock()
+	s.awaitCallback("key=evt-1", "done")
+	if c := s.awaitCallback("key=evt-2", "done"); c.Attempt != 1 {
+		t.Errorf("the second was tried %d times", c.Attempt)
 	}
 }
 
