@@ -32,6 +32,8 @@ const (
 	probeRounds = 8
 	// probeLimit bounds the probe of a server that hangs.
 	probeLimit = time.Minute
+	// probeEndLimit bounds taking the probe's document away, also after its caller has left.
+	probeEndLimit = 5 * time.Second
 	// probeTTL is what a document of the probe would live by the index, in seconds: long enough to
 	// be no matter.
 	probeTTL = 24 * 60 * 60
@@ -70,7 +72,9 @@ func (p probe) run(ctx context.Context, h hello) (f Facts, err error) {
 		return Facts{}, err
 	}
 	defer func() {
-		if _, e := p.c.DeleteOne(context.WithoutCancel(ctx), p.self()); err == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeEndLimit)
+		defer cancel()
+		if _, e := p.c.DeleteOne(ctx, p.self()); err == nil {
 			err = e
 		}
 	}()

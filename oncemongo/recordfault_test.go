@@ -133,7 +133,7 @@ func TestE06_AServerThatIsGoneOrHangsIsUnavailable(t *testing.T) {
 	s := openRecords(t, db, oncemongo.RecordsConfig{})
 	c := recordClaim("every")
 	g := once.Grant{Identity: c.Identity, Owner: c.Owner, Fence: 1}
-	every := func(what string, ctx func() context.Context, want error) {
+	every := func(what string, ctx func() context.Context) {
 		t.Helper()
 		for name, step := range map[string]func(context.Context) error{
 			"claim": func(ctx context.Context) error { _, err := s.Claim(ctx, c); return err },
@@ -161,7 +161,6 @@ func TestE06_AServerThatIsGoneOrHangsIsUnavailable(t *testing.T) {
 			go func() { done <- step(ctx()) }()
 			select {
 			case err := <-done:
-				wantError(t, what+": "+name, err, want)
 				wantError(t, what+": "+name, err, once.ErrUnavailable)
 			case <-time.After(patience):
 				t.Fatalf("%s: %s goes on", what, name)
@@ -174,11 +173,11 @@ func TestE06_AServerThatIsGoneOrHangsIsUnavailable(t *testing.T) {
 		return ctx
 	}
 	server.Freeze()
-	every("frozen", func() context.Context { return soon(t) }, context.DeadlineExceeded)
-	every("frozen and left", cancelled, context.Canceled)
+	every("frozen", func() context.Context { return soon(t) })
+	every("frozen and left", cancelled)
 	server.Thaw()
 	server.Kill()
-	every("gone", func() context.Context { return soon(t) }, context.DeadlineExceeded)
+	every("gone", func() context.Context { return soon(t) })
 	server.Start()
 	testserver.Until(t, patience, "it answers again", func() bool {
 		_, err := s.Claim(testContext(t), recordClaim("other"))

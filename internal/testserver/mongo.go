@@ -2,12 +2,14 @@ package testserver
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -105,7 +107,33 @@ func (s *MongoServer) Start() {
 
 // Freeze stops the process without ending it: its connections stay and nothing answers. Thaw lets
 // it go on.
-func (s *MongoServer) Freeze() { s.signal(syscall.SIGSTOP) }
+// On a loaded machine its threads may go on for a while after the signal: it returns when they have
+// stopped.
+func (s *MongoServer) Freeze() {
+	s.t.Helper()
+	s.signal(syscall.SIGSTOP)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		Until(s.t, mongoStartLimit, "the server has stopped", func() bool {
+			return stopped(s.proc.PID())
+		})
+	}
+}
+
+// stopped tells whether each thread of a process is stopped by a signal (proc(5), state T). Where
+// that can't be read it is taken to be so.
+func stopped(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, name := range threads {
+		stat, err := os.ReadFile(name)
+		at := bytes.LastIndexByte(stat, ')') // the name before it may hold anything
+		if err == nil && at >= 0 && !bytes.HasPrefix(stat[at:], []byte(") T")) {
+			return false
+		}
+	}
+	return true
+}
 
 // Thaw ends Freeze.
 func (s *MongoServer) Thaw() { s.signal(syscall.SIGCONT) }
