@@ -19,8 +19,13 @@ type Facts struct {
 	Now bool
 	// TTL: the server deletes documents by an index when their time has come.
 	TTL bool
+	// Decimals: numbers of 128 bits with 34 decimal digits.
+	Decimals bool
 	// MaxDocument is the size of the largest document, in bytes.
 	MaxDocument int
+
+	// whole: findAndModify returns whole documents, never parts.
+	whole bool
 }
 
 const (
@@ -58,7 +63,26 @@ func Probe(ctx context.Context, db *mongo.Database) (Facts, error) {
 	if err != nil {
 		return Facts{}, fmt.Errorf("probe server: %w", err)
 	}
+	old, err := isFerretDB1(ctx, db)
+	if err != nil {
+		return Facts{}, err
+	}
+	facts.Decimals, facts.whole = !old, old
 	return facts, nil
+}
+
+// isFerretDB1 tells a server that has no decimals, and ends the connection on which it meets one: it
+// can't be tried.
+func isFerretDB1(ctx context.Context, db *mongo.Database) (bool, error) {
+	var info struct {
+		Ferret string `bson:"ferretdbVersion"`
+	}
+	err := db.Client().Database("admin").
+		RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&info)
+	if err != nil {
+		return false, fmt.Errorf("ask server: %w", err)
+	}
+	return info.Ferret != "", nil // FerretDB 2 tells its version otherwise
 }
 
 // probe is one document with which a server is tried.
