@@ -67,11 +67,11 @@ func (c *WriterConfig) fill() error {
 	}
 	switch {
 	case c.Retention < 0:
-		return errors.New("Retention is negative")
+		return errors.New("a negative Retention")
 	case c.Wait < 0:
-		return errors.New("Wait is negative")
+		return errors.New("a negative Wait")
 	case c.Pending < 1 || c.Pending > maxPending:
-		return fmt.Errorf("Pending is %d, not 1 to %d", c.Pending, maxPending)
+		return fmt.Errorf("a Pending of %d, not 1 to %d", c.Pending, maxPending)
 	}
 	return nil
 }
@@ -141,8 +141,8 @@ func (w *Writer) Open(ctx context.Context) error {
 	return nil
 }
 
-// Write makes one change happen once. The errors are those of package write; after once.ErrUnavailable
-// the event may or may not be written: write it again.
+// Write makes one change happen once. The errors are those of package write; after
+// once.ErrUnavailable the event may or may not be written: write it again.
 func (w *Writer) Write(ctx context.Context, e write.Event) (write.Result, error) {
 	facts, err := w.opened()
 	if err != nil {
@@ -154,10 +154,15 @@ func (w *Writer) Write(ctx context.Context, e write.Event) (write.Result, error)
 	}
 	limited, cancel := context.WithTimeout(ctx, w.conf.Wait)
 	defer cancel()
-	if facts.Transactions {
-		return w.inTransaction(limited, j)
+	return w.writeOne(limited, j)
+}
+
+// writeOne writes an event in the way of the server.
+func (w *Writer) writeOne(ctx context.Context, j *writeJob) (write.Result, error) {
+	if w.now().Transactions {
+		return w.inTransaction(ctx, j)
 	}
-	return w.inSteps(limited, j)
+	return w.inSteps(ctx, j)
 }
 
 func (w *Writer) opened() (Facts, error) {

@@ -19,9 +19,9 @@ const finishLimit = 10 * time.Second
 
 // carry makes the change of an event whose record is pending, and marks the record.
 //
-// A document has an epoch. Whoever remembered the event changes the document at once, if its epoch is
-// one that it had before the record was there: then nobody has finished the event since. Who comes
-// later (or whose first attempt missed) reads the document, then looks whether the record is
+// A document has an epoch. Whoever remembered the event changes the document at once, if its epoch
+// is one that it had before the record was there: then nobody has finished the event since. Who
+// comes later (or whose first attempt missed) reads the document, then looks whether the record is
 // pending still, and then changes the document if it still has the epoch that was read. Everybody
 // but the owner registers in the record by that look, and takes the event's id out of the document
 // in the end only by raising the epoch; so does the owner if somebody had registered when it marked
@@ -35,7 +35,7 @@ func (w *Writer) carry(ctx context.Context, j *writeJob) (write.Result, error) {
 			return w.done(ctx, j, numbersOf(doc, j.plan.numbers))
 		}
 		if definite(err) && !errors.Is(err, errMissed) {
-			return w.refuse(ctx, j, refusal(j, err))
+			return w.refuse(ctx, j, w.refusal(ctx, j, err))
 		}
 		j.missed = err
 	}
@@ -44,17 +44,17 @@ func (w *Writer) carry(ctx context.Context, j *writeJob) (write.Result, error) {
 
 // carryOn is carry after the first attempt.
 func (w *Writer) carryOn(ctx context.Context, j *writeJob) (write.Result, error) {
-	pause := newPause()
+	retry := newRetry()
 	for {
 		result, finished, err := w.look(ctx, j)
 		if finished {
 			return result, err
 		}
-		if !pause.wait(ctx) {
+		if !retry.wait(ctx) {
 			if errors.Is(j.missed, errMissed) && err == nil {
 				return write.Result{}, write.ErrBusy
 			}
-			return write.Result{}, unavailable(ctx, "write event", errors.Join(err, j.missed))
+			return write.Result{}, noAnswer(ctx, "write event", errors.Join(err, j.missed))
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (w *Writer) look(
 		j.missed = errMissed
 		return write.Result{}, false, w.clear(ctx, j, own)
 	case doc == nil && otherIndex(j):
-		result, err := w.refuse(ctx, j, refusal(j, j.missed))
+		result, err := w.refuse(ctx, j, w.refusal(ctx, j, j.missed))
 		return result, true, err
 	}
 	if err := w.stop(stepLook); err != nil {
@@ -110,7 +110,7 @@ func (w *Writer) look(
 		result, err := w.done(ctx, j, numbersOf(changed, j.plan.numbers))
 		return result, true, err
 	case definite(err) && !errors.Is(err, errMissed):
-		result, err := w.refuse(ctx, j, refusal(j, err))
+		result, err := w.refuse(ctx, j, w.refusal(ctx, j, err))
 		return result, true, err
 	}
 	return write.Result{}, false, nil
@@ -152,8 +152,8 @@ func (w *Writer) readDocument(ctx context.Context, j *writeJob) (bson.Raw, error
 }
 
 // register looks whether the record is pending, and returns it as it was before; nil if it is not,
-// or not this event's any more. Everybody but the owner is counted in it. It is a write also for the
-// owner, who changes nothing: one that a majority confirms speaks of now, which a read may not.
+// or not this event's any more. Everybody but the owner is counted in it. It is a write also for
+// the owner, who changes nothing: one that a majority confirms speaks of now, which a read may not.
 func (w *Writer) register(ctx context.Context, j *writeJob) (*eventRecord, error) {
 	update := bson.D{{Key: "$set", Value: bson.D{{Key: "state", Value: statePending}}}}
 	if !j.mine {

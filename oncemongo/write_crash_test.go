@@ -86,7 +86,7 @@ func TestB06_AWriterThatEndsAfterAStepIsFinishedByAnother(t *testing.T) {
 						db := prepared(t, s)
 						first, second := way.open(t, db), way.open(t, db)
 						killAfter(first, step)
-						e := event("e1", c.change)
+						e := acc1Event("e1", c.change)
 						if _, err := first.Write(testContext(t), e); !errors.Is(err, errKilled) {
 							t.Fatalf("the writer that ends: %v", err)
 						}
@@ -96,7 +96,7 @@ func TestB06_AWriterThatEndsAfterAStepIsFinishedByAnother(t *testing.T) {
 							}
 						}
 						must(t, second, e, write.Duplicate)
-						if step == "mark" { // its id is in the document until somebody needs the room
+						if step == "mark" { // its id stays until somebody needs the room
 							takeOutLeft(t, db)
 						}
 						same(t, document(t, db, "acc1"), c.want)
@@ -148,8 +148,8 @@ func writeLater(t testing.TB, w *oncemongo.Writer, e write.Event) <-chan written
 	return done
 }
 
-// A writer that stands still between two steps, for as long as it takes others to do the event to its
-// end, changes nothing any more when it goes on.
+// A writer that stands still between two steps, for as long as it takes others to do the event to
+// its end, changes nothing any more when it goes on.
 func TestAWriterThatWasOvertakenChangesNothing(t *testing.T) {
 	mongotest.Each(t, func(t *testing.T, s mongotest.Server) {
 		way := way{Server: s, steps: true}
@@ -159,7 +159,7 @@ func TestAWriterThatWasOvertakenChangesNothing(t *testing.T) {
 					db := prepared(t, s)
 					first, second := way.open(t, db), way.open(t, db)
 					came, goOn := heldAt(first, step)
-					e := event("e1", c.change)
+					e := acc1Event("e1", c.change)
 					done := writeLater(t, first, e)
 					<-came
 					must(t, second, e, write.Duplicate)
@@ -175,8 +175,8 @@ func TestAWriterThatWasOvertakenChangesNothing(t *testing.T) {
 	})
 }
 
-// The other way round: whoever finishes has looked at the document and the record, stands still, and
-// the one who is finished does it itself.
+// The other way round: whoever finishes has looked at the document and the record, stands still,
+// and the one who is finished does it itself.
 func TestAFinisherThatWasOvertakenChangesNothing(t *testing.T) {
 	mongotest.Each(t, func(t *testing.T, s mongotest.Server) {
 		way := way{Server: s, steps: true}
@@ -186,7 +186,7 @@ func TestAFinisherThatWasOvertakenChangesNothing(t *testing.T) {
 				first, second := way.open(t, db), way.open(t, db)
 				recorded, change := heldAt(first, "record")
 				looked, finish := heldAt(second, "look")
-				e := event("e1", c.change)
+				e := acc1Event("e1", c.change)
 				one := writeLater(t, first, e)
 				<-recorded
 				two := writeLater(t, second, e)
@@ -213,15 +213,17 @@ func TestAnEventIsNeverStaleAndApplied(t *testing.T) {
 		first, second := way.open(t, db), way.open(t, db)
 		third := way.open(t, db)
 		change := func(v int) write.Change {
-			return write.Upsert{Set: write.Fields{"v": v}, Increment: write.Fields{"n": 1}, Newer: "v"}
+			return write.Upsert{
+				Set: write.Fields{"v": v}, Increment: write.Fields{"n": 1}, Newer: "v",
+			}
 		}
 		recorded, goOn := heldAt(first, "record")
 		looked, finish := heldAt(second, "look")
-		one := writeLater(t, first, event("e1", change(5)))
+		one := writeLater(t, first, acc1Event("e1", change(5)))
 		<-recorded
-		two := writeLater(t, second, event("e1", change(5)))
+		two := writeLater(t, second, acc1Event("e1", change(5)))
 		<-looked
-		must(t, third, event("e2", change(6)), write.Applied)
+		must(t, third, acc1Event("e2", change(6)), write.Applied)
 		close(goOn)
 		got := <-one
 		if got.err != nil || got.result.Outcome != write.Stale {
@@ -237,7 +239,8 @@ func TestAnEventIsNeverStaleAndApplied(t *testing.T) {
 		if got := <-two; got.err != nil || got.result.First.Outcome != write.Stale {
 			t.Errorf("the finisher: %+v, %v; want stale", got.result, got.err)
 		}
-		same(t, document(t, db, "acc1"), bson.M{"_id": "acc1", "n": int64(2), "s": "a", "v": int64(1)})
+		same(t, document(t, db, "acc1"),
+			bson.M{"_id": "acc1", "n": int64(2), "s": "a", "v": int64(1)})
 	})
 }
 
@@ -284,7 +287,8 @@ func TestB06_B07_TheSumIsExactWhenConnectionsAreCut(t *testing.T) {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(n), 3))
 			for i := range each {
-				e := event(fmt.Sprintf("e-%d-%d", n, i), write.Increment{By: write.Fields{"n": 1}})
+				e := acc1Event(fmt.Sprintf("e-%d-%d", n, i),
+					write.Increment{By: write.Fields{"n": 1}})
 				times := 1
 				if random.IntN(10) < 3 {
 					times = 2
@@ -310,7 +314,8 @@ func TestB06_B07_TheSumIsExactWhenConnectionsAreCut(t *testing.T) {
 	}
 	var got struct{ N int64 }
 	direct := mongotest.Connect(t, server.URI()).Database(db.Name())
-	if err := direct.Collection("accounts").FindOne(ctx, bson.M{"_id": "acc1"}).Decode(&got); err != nil {
+	err := direct.Collection("accounts").FindOne(ctx, bson.M{"_id": "acc1"}).Decode(&got)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if want := int64(writers * each); got.N != want || applied.Load() > want {
@@ -340,7 +345,7 @@ func TestB01_ConcurrentUpsertsOfOneDocumentMakeOneAndRaiseNoError(t *testing.T) 
 		for n := range writers {
 			go func() {
 				_, err := writer.Write(testContext(t),
-					event(fmt.Sprint("e", n), write.Increment{By: write.Fields{"n": 1}}))
+					acc1Event(fmt.Sprint("e", n), write.Increment{By: write.Fields{"n": 1}}))
 				errs <- err
 			}()
 		}

@@ -44,7 +44,7 @@ func (w *Writer) markApplied(
 	if err != nil {
 		return write.Result{}, err
 	}
-	pause := newPause()
+	retry := newRetry()
 	for {
 		before, err := w.mark(ctx, stateApplied, text, append(byID(j.event.ID),
 			bson.E{Key: "owner", Value: j.owner},
@@ -57,32 +57,24 @@ func (w *Writer) markApplied(
 			j.rivals = true
 			known, err := w.recall(ctx, j.event.ID)
 			if err != nil || known == nil || known.Owner != j.owner {
-				return write.Result{}, unavailable(ctx, "mark event", err)
+				return write.Result{}, noAnswer(ctx, "mark event", err)
 			}
 			return known.result()
 		}
 		j.rivals = true // it may have been marked, and the tries are not known
-		if definite(err) || !pause.wait(ctx) {
-			return write.Result{}, unavailable(ctx, "mark event", err)
+		if definite(err) || !retry.wait(ctx) {
+			return write.Result{}, noAnswer(ctx, "mark event", err)
 		}
 	}
 }
 
-// mark moves the record that a filter finds to its end, with the server's time, and returns it as it
-// was; nil if the filter finds none.
+// mark moves the record that a filter finds to its end, with the server's time, and returns it as
+// it was; nil if the filter finds none.
 func (w *Writer) mark(
 	ctx context.Context, state, numbers string, filter bson.D,
 ) (*eventRecord, error) {
-	set := bson.D{{Key: "state", Value: state}}
-	if numbers != "" {
-		set = append(set, bson.E{Key: "numbers", Value: numbers})
-	}
 	var before eventRecord
-	err := w.events.FindOneAndUpdate(ctx, filter, bson.D{
-		{Key: "$set", Value: set},
-		{Key: "$currentDate", Value: bson.D{{Key: "at", Value: true}}},
-		{Key: "$unset", Value: bson.D{{Key: "change", Value: ""}}},
-	}).Decode(&before)
+	err := w.events.FindOneAndUpdate(ctx, filter, markUpdate(state, numbers)).Decode(&before)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
 	}
@@ -92,19 +84,36 @@ func (w *Writer) mark(
 	return &before, nil
 }
 
+// markUpdate is what ends a record.
+func markUpdate(state, numbers string) bson.D {
+	set := bson.D{{Key: "state", Value: state}}
+	if numbers != "" {
+		set = append(set, bson.E{Key: "numbers", Value: numbers})
+	}
+	return bson.D{
+		{Key: "$set", Value: set},
+		{Key: "$currentDate", Value: bson.D{{Key: "at", Value: true}}},
+		{Key: "$unset", Value: bson.D{{Key: "change", Value: ""}}},
+	}
+}
+
+// raiseEpoch bars all attempts that were made for the document as it was.
+func raiseEpoch() bson.E {
+	return bson.E{Key: "$inc", Value: bson.D{{Key: epochPath, Value: int64(1)}}}
+}
+
 // release is step 4: it takes the event's id out of the document. Where attempts at the event may
 // still be on their way, the epoch rises, and they find another one.
 func (w *Writer) release(ctx context.Context, j *writeJob, raise bool) error {
 	update := bson.D{{Key: "$pull", Value: bson.D{{Key: idsPath, Value: j.event.ID}}}}
 	if raise {
-		update = append(update,
-			bson.E{Key: "$inc", Value: bson.D{{Key: epochPath, Value: int64(1)}}})
+		update = append(update, raiseEpoch())
 	}
 	filter := append(j.self(), bson.E{Key: idsPath, Value: j.event.ID})
-	pause := newPause()
+	retry := newRetry()
 	for {
 		_, err := collection(w.db, j.target.Name).UpdateOne(ctx, filter, update)
-		if err == nil || definite(err) || !pause.wait(ctx) {
+		if err == nil || definite(err) || !retry.wait(ctx) {
 			return err
 		}
 	}
@@ -124,7 +133,7 @@ func (w *Writer) decide(
 		up, err := collection(w.db, j.target.Name).UpdateOne(ctx,
 			append(j.self(), epochIs(epoch),
 				bson.E{Key: idsPath, Value: bson.D{{Key: "$ne", Value: j.event.ID}}}),
-			bson.D{{Key: "$inc", Value: bson.D{{Key: epochPath, Value: int64(1)}}}})
+			bson.D{raiseEpoch()})
 		if err != nil || up.MatchedCount == 0 {
 			return write.Result{}, false, err
 		}
@@ -147,10 +156,10 @@ func triesAre(tries int64) bson.E {
 	return bson.E{Key: "tries", Value: tries}
 }
 
-// refuse ends an event whose change the document or the server does not take, and returns why. It is
-// not remembered. If somebody else has brought it to its end meanwhile, that counts. If nothing can
-// be written, the record stays pending and is tried again by who meets it: it is as if the event
-// came again.
+// refuse ends an event whose change the document or the server does not take, and returns why. It
+// is not remembered. If somebody else has brought it to its end meanwhile, that counts. If nothing
+// can be written, the record stays pending and is tried again by who meets it: it is as if the
+// event came again.
 func (w *Writer) refuse(
 	ctx context.Context, j *writeJob, reason error,
 ) (write.Result, error) {
@@ -159,7 +168,7 @@ func (w *Writer) refuse(
 	before, err := w.mark(ctx, stateRefused, "", append(byID(j.event.ID),
 		bson.E{Key: "state", Value: statePending}, bson.E{Key: "owner", Value: j.owner}))
 	if err != nil {
-		return write.Result{}, unavailable(ctx, "refuse event", errors.Join(reason, err))
+		return write.Result{}, noAnswer(ctx, "refuse event", errors.Join(reason, err))
 	}
 	if before != nil {
 		return write.Result{}, reason

@@ -17,7 +17,9 @@ type epochs struct {
 
 func newEpochs() *epochs { return &epochs{known: map[string]int64{}} }
 
-func epochKey(j *writeJob) string { return fmt.Sprintf("%s\x00%T\x00%[2]v", j.event.In, j.event.Key) }
+func epochKey(j *writeJob) string {
+	return fmt.Sprintf("%s\x00%T\x00%[2]v", j.event.In, keyToBSON(j.event.Key))
+}
 
 // get is an epoch that the job's document had at some time.
 func (e *epochs) get(j *writeJob) int64 {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 
 	"github.com/oncekit/once"
@@ -62,8 +64,32 @@ func definite(err error) bool {
 	return !slices.ContainsFunc(uncertainCodes, server.HasErrorCode)
 }
 
-// refusal turns a definite error of a change into one that callers can act on.
-func refusal(j *writeJob, err error) error {
+// refusal turns a definite error of a change into one that callers can act on. Of a document of
+// another shape it reads which member it is.
+func (w *Writer) refusal(ctx context.Context, j *writeJob, err error) error {
+	known := refusalOf(j, err)
+	var shape *write.ShapeError
+	if !errors.As(known, &shape) || hasCode(err, codeDuplicateKey) {
+		return known
+	}
+	var parts bson.D
+	for _, name := range append(slices.Clone(j.plan.numbers), j.plan.list) {
+		if name != "" {
+			parts = append(parts, bson.E{Key: name, Value: 1})
+		}
+	}
+	doc, err := collection(w.db, j.target.Name).
+		FindOne(ctx, j.self(), options.FindOne().SetProjection(parts)).Raw()
+	if err != nil || len(parts) == 0 {
+		return known
+	}
+	if member, reason := j.plan.misfit(doc); member != "" {
+		shape.Field, shape.Reason = member, reason
+	}
+	return known
+}
+
+func refusalOf(j *writeJob, err error) error {
 	is := func(codes []int) bool {
 		return slices.ContainsFunc(codes, func(code int) bool { return hasCode(err, code) })
 	}
@@ -96,10 +122,12 @@ func hideValues(err error) error {
 	return err
 }
 
-// unavailable wraps an error after which nobody knows whether the event was written.
-func unavailable(ctx context.Context, doing string, err error) error {
+// noAnswer wraps an error after which nobody knows whether the event was written.
+func noAnswer(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		err = ctx.Err()
 	}
 	return fmt.Errorf("%s: %w: %w", doing, once.ErrUnavailable, err)
 }
+
+func isUnavailable(err error) bool { return errors.Is(err, once.ErrUnavailable) }

@@ -25,13 +25,15 @@ const (
 
 // eventRecord is what the collection of events holds of one.
 type eventRecord struct {
-	ID     string        `bson:"_id"`
-	State  string        `bson:"state"`
-	Digest bson.Binary   `bson:"digest"`
-	In     string        `bson:"in"`
-	Key    any           `bson:"key"`
-	Change string        `bson:"change,omitempty"` // as package write encodes it; only while pending
-	Owner  bson.ObjectID `bson:"owner"`            // the call that brought it
+	ID     string      `bson:"_id"`
+	State  string      `bson:"state"`
+	Digest bson.Binary `bson:"digest"`
+	In     string      `bson:"in"`
+	Key    any         `bson:"key"`
+	// Change is as package write encodes it; only while pending.
+	Change string `bson:"change,omitempty"`
+	// Owner is the call that brought it.
+	Owner bson.ObjectID `bson:"owner"`
 	// Tries counts those who registered to finish it, besides its owner's first attempt.
 	Tries   int64     `bson:"tries,omitempty"`
 	Numbers string    `bson:"numbers,omitempty"` // as package write encodes them
@@ -91,6 +93,8 @@ type writeJob struct {
 	// taken counts how often a unique index had what was to be made, and no document the key; full,
 	// how often the document's list was full.
 	taken, full int
+	// place is where the event stands in its batch.
+	place int
 }
 
 // record is the job's record, in a state.

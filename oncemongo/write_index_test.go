@@ -51,11 +51,12 @@ func TestB02_AWriterWithoutTheUniqueIndexDoesNotOpen(t *testing.T) {
 		if missing.Command != command || !strings.Contains(err.Error(), command) {
 			t.Errorf("command %s, want %s", missing.Command, command)
 		}
-		if _, err := writer.Write(ctx, event("e", write.Insert{})); err == nil {
+		if _, err := writer.Write(ctx, acc1Event("e", write.Insert{})); err == nil {
 			t.Error("it wrote all the same")
 		}
 
-		if _, err := accounts.DeleteMany(ctx, bson.M{"_id": bson.M{"$in": bson.A{2, 4, 5}}}); err != nil {
+		repeated := bson.M{"_id": bson.M{"$in": bson.A{2, 4, 5}}}
+		if _, err := accounts.DeleteMany(ctx, repeated); err != nil {
 			t.Fatal(err)
 		}
 		if err := writer.Open(ctx); !errors.As(err, &missing) || len(missing.Duplicates) != 0 {
@@ -80,7 +81,7 @@ func TestB09_NothingIsMadeInAUsersCollection(t *testing.T) {
 	eachWay(t, func(t *testing.T, w way) {
 		db, ctx := w.Database(t), testContext(t)
 		writer := w.open(t, db)
-		must(t, writer, event("e", write.Insert{Set: write.Fields{"a": 1}}), write.Applied)
+		must(t, writer, acc1Event("e", write.Insert{Set: write.Fields{"a": 1}}), write.Applied)
 		if _, err := writer.Sweep(ctx); err != nil {
 			t.Fatal(err)
 		}

@@ -10,8 +10,9 @@ import (
 	"github.com/oncekit/once/write"
 )
 
-// ownMember is the member of users' documents in which the steps leave their traces: ids, the events
-// between their change and their mark, and e, which tells attempts of former times apart.
+// ownMember is the member of users' documents in which the steps leave their traces: ids, the
+// events between their change and their mark, and e, the epoch, which bars attempts of former
+// times.
 const ownMember = "_once"
 
 // changePlan is a change in MongoDB's words.
@@ -26,8 +27,9 @@ type changePlan struct {
 	insert bson.D
 	// makes: a document that is missing is made.
 	makes bool
-	// numbers are the members that are added to.
+	// numbers are the members that are added to, list the one that is appended to.
 	numbers []string
+	list    string
 
 	// What tells why the conditions don't hold: the member that orders events and the event's
 	// value, the member that holds the state and the states in which it may be.
@@ -57,6 +59,7 @@ func planOf(change write.Change, decimals bool) (*changePlan, error) {
 		b.plan.makes = true
 		b.operator("$setOnInsert", "SetOnInsert", c.SetOnInsert)
 		b.check("To", c.To)
+		b.plan.list = c.To
 		list := b.value("Values", c.Values)
 		b.plan.push = bson.D{{Key: c.To, Value: bson.D{{Key: "$each", Value: list}}}}
 	case write.Transition:
@@ -182,6 +185,15 @@ func (p *changePlan) judge(in string, doc bson.Raw) (verdict, error) {
 	if p.insert != nil {
 		return refusedNow, write.ErrExists
 	}
+	if p.newer != "" {
+		newer, err := newerThan(p.newerValue, doc.Lookup(p.newer))
+		switch {
+		case err != nil:
+			return refusedNow, &write.ShapeError{In: in, Field: p.newer, Reason: err.Error()}
+		case !newer:
+			return stale, nil
+		}
+	}
 	if p.field != "" {
 		state, _ := doc.Lookup(p.field).StringValueOK()
 		if !slices.Contains(p.change.From, state) {
@@ -190,17 +202,23 @@ func (p *changePlan) judge(in string, doc bson.Raw) (verdict, error) {
 			}
 		}
 	}
-	if p.newer == "" {
-		return may, nil
-	}
-	newer, err := newerThan(p.newerValue, doc.Lookup(p.newer))
-	switch {
-	case err != nil:
-		return refusedNow, &write.ShapeError{In: in, Field: p.newer, Reason: err.Error()}
-	case !newer:
-		return stale, nil
-	}
 	return may, nil
+}
+
+// misfit tells which member of a document can't be added to; empty if it is another thing.
+func (p *changePlan) misfit(doc bson.Raw) (member, reason string) {
+	for _, name := range p.numbers {
+		raw := doc.Lookup(name)
+		if _, isNumber := numberFromBSON(raw); raw.Type != 0 && !isNumber {
+			return name, "holds no number"
+		}
+	}
+	if p.list != "" {
+		if raw := doc.Lookup(p.list); raw.Type != 0 && raw.Type != bson.TypeArray {
+			return p.list, "holds no list"
+		}
+	}
+	return "", ""
 }
 
 // needs are the members that judge and numbersOf look at.

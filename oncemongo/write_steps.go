@@ -41,13 +41,13 @@ func (w *Writer) inSteps(ctx context.Context, j *writeJob) (write.Result, error)
 			return result, err
 		}
 	}
-	return write.Result{}, unavailable(ctx, "write event", nil)
+	return write.Result{}, noAnswer(ctx, "write event", nil)
 }
 
 // remember is step 1: it inserts the event's record, or returns the one that is there. An insert
 // whose answer was lost is sent again; the owner in the record tells that it is this call's.
 func (w *Writer) remember(ctx context.Context, j *writeJob) (*eventRecord, error) {
-	pause := newPause()
+	retry := newRetry()
 	for {
 		_, err := w.events.InsertOne(ctx, j.record(statePending))
 		switch {
@@ -66,17 +66,17 @@ func (w *Writer) remember(ctx context.Context, j *writeJob) (*eventRecord, error
 			}
 			// It was forgotten between the two calls.
 		case definite(err):
-			return nil, refusal(j, err)
+			return nil, w.refusal(ctx, j, err)
 		}
-		if !pause.wait(ctx) {
-			return nil, unavailable(ctx, "remember event", err)
+		if !retry.wait(ctx) {
+			return nil, noAnswer(ctx, "remember event", err)
 		}
 	}
 }
 
 // recall reads an event's record; nil if there is none.
 func (w *Writer) recall(ctx context.Context, id string) (*eventRecord, error) {
-	pause := newPause()
+	retry := newRetry()
 	for {
 		var r eventRecord
 		err := w.events.FindOne(ctx, byID(id)).Decode(&r)
@@ -85,8 +85,8 @@ func (w *Writer) recall(ctx context.Context, id string) (*eventRecord, error) {
 			return &r, nil
 		case errors.Is(err, mongo.ErrNoDocuments):
 			return nil, nil
-		case definite(err) || !pause.wait(ctx):
-			return nil, unavailable(ctx, "recall event", err)
+		case definite(err) || !retry.wait(ctx):
+			return nil, noAnswer(ctx, "recall event", err)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (w *Writer) meet(
 		if _, err := w.carry(ctx, other); err != nil && other.digest == j.digest {
 			return write.Result{}, false, err
 		} else if errors.Is(err, write.ErrBusy) || ctx.Err() != nil {
-			return write.Result{}, false, unavailable(ctx, "finish event", err)
+			return write.Result{}, false, noAnswer(ctx, "finish event", err)
 		}
 		return write.Result{}, true, nil
 	case stateRefused:
@@ -143,7 +143,7 @@ func (w *Writer) takeOver(ctx context.Context, j *writeJob, known *eventRecord) 
 		bson.E{Key: "state", Value: stateRefused}, bson.E{Key: "owner", Value: known.Owner})
 	up, err := w.events.UpdateOne(ctx, filter, bson.D{{Key: "$set", Value: set}})
 	if err != nil {
-		return false, unavailable(ctx, "remember event", err)
+		return false, noAnswer(ctx, "remember event", err)
 	}
 	j.tries, j.rivals = known.Tries, known.Tries > 0
 	return up.MatchedCount == 1, nil
@@ -248,21 +248,21 @@ func epochIs(epoch int64) bson.E {
 	return bson.E{Key: epochPath, Value: bson.D{{Key: "$eq", Value: epoch}}}
 }
 
-// pause is the time between two tries: it doubles, with full jitter.
-type pause struct{ next time.Duration }
+// retryPause is the time between two tries: it doubles, with full jitter.
+type retryPause struct{ next time.Duration }
 
 const (
-	firstPause = 2 * time.Millisecond
-	maxPause   = 200 * time.Millisecond
+	firstRetry = 2 * time.Millisecond
+	lastRetry  = 200 * time.Millisecond
 )
 
-func newPause() *pause { return &pause{next: firstPause} }
+func newRetry() *retryPause { return &retryPause{next: firstRetry} }
 
 // wait waits; false if the context ended first.
-func (p *pause) wait(ctx context.Context) bool {
+func (p *retryPause) wait(ctx context.Context) bool {
 	timer := time.NewTimer(rand.N(p.next) + 1)
 	defer timer.Stop()
-	p.next = min(2*p.next, maxPause)
+	p.next = min(2*p.next, lastRetry)
 	select {
 	case <-ctx.Done():
 		return false

@@ -78,8 +78,8 @@ func (w *Writer) finishPending(ctx context.Context) error {
 	}
 }
 
-// finish takes up one pending event. What prevents it is told to the logger; it stays pending, or is
-// refused.
+// finish takes up one pending event. What prevents it is told to the logger; it stays pending, or
+// is refused.
 func (w *Writer) finish(ctx context.Context, r *eventRecord) {
 	ctx, cancel := context.WithTimeout(ctx, w.conf.Wait)
 	defer cancel()
@@ -117,7 +117,8 @@ func (w *Writer) forget(ctx context.Context, old bson.D) (int64, error) {
 		}
 	}
 	for name, models := range pulls {
-		_, err := collection(w.db, name).BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+		_, err := collection(w.db, name).
+			BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
 		if err != nil {
 			return 0, err
 		}
@@ -138,7 +139,7 @@ func takeOut(ids ...string) bson.D {
 	}
 	return bson.D{
 		{Key: "$pullAll", Value: bson.D{{Key: idsPath, Value: list}}},
-		{Key: "$inc", Value: bson.D{{Key: epochPath, Value: int64(1)}}},
+		raiseEpoch(),
 	}
 }
 

@@ -111,7 +111,7 @@ func same(t testing.TB, got, want bson.M) {
 	}
 }
 
-func event(id string, change write.Change) write.Event {
+func acc1Event(id string, change write.Change) write.Event {
 	return write.Event{ID: id, In: "accounts", Key: "acc1", Change: change}
 }
 
@@ -119,14 +119,14 @@ func TestAnInsertMakesADocumentOnce(t *testing.T) {
 	eachWay(t, func(t *testing.T, w way) {
 		db := w.Database(t)
 		writer := w.open(t, db)
-		e := event("e1", write.Insert{Set: write.Fields{"owner": "ann", "n": 1}})
+		e := acc1Event("e1", write.Insert{Set: write.Fields{"owner": "ann", "n": 1}})
 		must(t, writer, e, write.Applied)
 		again := must(t, writer, e, write.Duplicate)
 		if f := again.First; f == nil || f.Outcome != write.Applied || f.In != "accounts" ||
 			f.Key != "acc1" || time.Since(f.At).Abs() > time.Hour {
 			t.Errorf("first %+v", f)
 		}
-		other := event("e2", write.Insert{Set: write.Fields{"owner": "bob"}})
+		other := acc1Event("e2", write.Insert{Set: write.Fields{"owner": "bob"}})
 		_, err := writer.Write(testContext(t), other)
 		if !errors.Is(err, write.ErrExists) {
 			t.Errorf("another event's insert: %v, want ErrExists", err)
@@ -144,15 +144,17 @@ func TestAnUpsertMakesAndChangesADocument(t *testing.T) {
 			SetOnInsert: write.Fields{"since": 2020},
 			Increment:   write.Fields{"n": 2},
 		}
-		if got := must(t, writer, event("e1", change), write.Applied); got.Numbers["n"] != int64(2) {
+		got := must(t, writer, acc1Event("e1", change), write.Applied)
+		if got.Numbers["n"] != int64(2) {
 			t.Errorf("numbers %v, want n 2", got.Numbers)
 		}
 		change.SetOnInsert = write.Fields{"since": 2021}
 		change.Set = write.Fields{"name": "bob"}
-		if got := must(t, writer, event("e2", change), write.Applied); got.Numbers["n"] != int64(4) {
+		got = must(t, writer, acc1Event("e2", change), write.Applied)
+		if got.Numbers["n"] != int64(4) {
 			t.Errorf("numbers %v, want n 4", got.Numbers)
 		}
-		got := must(t, writer, event("e2", change), write.Duplicate)
+		got = must(t, writer, acc1Event("e2", change), write.Duplicate)
 		if got.Numbers["n"] != int64(4) {
 			t.Errorf("numbers of the duplicate %v, want n 4", got.Numbers)
 		}
@@ -165,8 +167,9 @@ func TestAnotherChangeUnderAnIdIsAConflict(t *testing.T) {
 	eachWay(t, func(t *testing.T, w way) {
 		db := w.Database(t)
 		writer := w.open(t, db)
-		must(t, writer, event("e1", write.Increment{By: write.Fields{"n": 1}}), write.Applied)
-		got := must(t, writer, event("e1", write.Increment{By: write.Fields{"n": 2}}), write.Conflict)
+		must(t, writer, acc1Event("e1", write.Increment{By: write.Fields{"n": 1}}), write.Applied)
+		other := acc1Event("e1", write.Increment{By: write.Fields{"n": 2}})
+		got := must(t, writer, other, write.Conflict)
 		if got.First == nil || got.First.Outcome != write.Applied || got.First.Key != "acc1" {
 			t.Errorf("first %+v", got.First)
 		}
@@ -178,9 +181,9 @@ func TestAnAppendPutsValuesAtTheEndOnce(t *testing.T) {
 	eachWay(t, func(t *testing.T, w way) {
 		db := w.Database(t)
 		writer := w.open(t, db)
-		e := event("e1", write.Append{To: "log", Values: []any{"a", 1}})
+		e := acc1Event("e1", write.Append{To: "log", Values: []any{"a", 1}})
 		must(t, writer, e, write.Applied)
-		must(t, writer, event("e2", write.Append{To: "log", Values: []any{"b"}}), write.Applied)
+		must(t, writer, acc1Event("e2", write.Append{To: "log", Values: []any{"b"}}), write.Applied)
 		must(t, writer, e, write.Duplicate)
 		same(t, document(t, db, "acc1"), bson.M{"_id": "acc1", "log": bson.A{"a", int64(1), "b"}})
 	})
@@ -193,7 +196,7 @@ func TestB04_AnEventThatIsOlderIsStaleAndMakesNoSecondDocument(t *testing.T) {
 		writer := w.open(t, db)
 		at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 		set := func(id string, at any, state string) write.Event {
-			return event(id, write.Upsert{
+			return acc1Event(id, write.Upsert{
 				Set: write.Fields{"at": at, "state": state}, Newer: "at",
 			})
 		}
@@ -224,7 +227,7 @@ func TestATransitionStartsOnlyFromItsStates(t *testing.T) {
 	eachWay(t, func(t *testing.T, w way) {
 		db := w.Database(t)
 		writer := w.open(t, db)
-		pay := event("pay", write.Transition{
+		pay := acc1Event("pay", write.Transition{
 			Field: "state", From: []string{"new", "held"}, To: "paid",
 			Set: write.Fields{"amount": 10},
 		})
@@ -234,13 +237,13 @@ func TestATransitionStartsOnlyFromItsStates(t *testing.T) {
 			t.Fatalf("without a document: %v, want a StateError", err)
 		}
 		made := write.Upsert{Set: write.Fields{"state": "draft"}}
-		must(t, writer, event("e1", made), write.Applied)
+		must(t, writer, acc1Event("e1", made), write.Applied)
 		_, err = writer.Write(testContext(t), pay)
 		if !errors.As(err, &state) || state.Missing || state.State != "draft" {
 			t.Fatalf("from draft: %v, want a StateError of draft", err)
 		}
 		made.Set = write.Fields{"state": "held"}
-		must(t, writer, event("e2", made), write.Applied)
+		must(t, writer, acc1Event("e2", made), write.Applied)
 		must(t, writer, pay, write.Applied) // its time has come
 		must(t, writer, pay, write.Duplicate)
 		same(t, document(t, db, "acc1"),
@@ -253,7 +256,7 @@ func TestIdsAreComparedByteForByte(t *testing.T) {
 		db := w.Database(t)
 		writer := w.open(t, db)
 		for _, id := range []string{"e", "E", "e ", " e", "é", "e\u0301"} {
-			must(t, writer, event(id, write.Increment{By: write.Fields{"n": 1}}), write.Applied)
+			must(t, writer, acc1Event(id, write.Increment{By: write.Fields{"n": 1}}), write.Applied)
 		}
 		if got := document(t, db, "acc1")["n"]; got != int64(6) {
 			t.Errorf("n is %v after 6 events", got)
@@ -267,19 +270,25 @@ func TestABadEventIsRefusedAndNothingIsWritten(t *testing.T) {
 		writer := w.open(t, db)
 		inc := write.Increment{By: write.Fields{"n": 1}}
 		for name, e := range map[string]write.Event{
-			"empty id":       event("", inc),
-			"id of 1 MB":     event(strings.Repeat("x", 1<<20), inc),
-			"no field":       event("e", write.Upsert{}),
-			"not a target":   {ID: "e", In: "others", Key: "k", Change: inc},
-			"own member":     event("e", write.Upsert{Set: write.Fields{"_once": 1}}),
-			"own counter":    event("e", write.Increment{By: write.Fields{"_once": 1}}),
-			"own list":       event("e", write.Append{To: "_once", Values: []any{1}}),
-			"own state":      event("e", write.Transition{Field: "_once", From: []string{"a"}, To: "b"}),
-			"dotted":         event("e", write.Upsert{Set: write.Fields{"a.b": 1}}),
-			"dollar":         event("e", write.Upsert{Set: write.Fields{"$a": 1}}),
-			"one path twice": event("e", write.Upsert{Set: write.Fields{"a": 1}, Increment: write.Fields{"a": 1}}),
-			"16 MB":          event("e", write.Upsert{Set: write.Fields{"a": strings.Repeat("x", 16<<20)}}),
-			"digits": event("e", write.Upsert{Set: write.Fields{
+			"empty id":     acc1Event("", inc),
+			"id of 1 MB":   acc1Event(strings.Repeat("x", 1<<20), inc),
+			"no field":     acc1Event("e", write.Upsert{}),
+			"not a target": {ID: "e", In: "others", Key: "k", Change: inc},
+			"own member":   acc1Event("e", write.Upsert{Set: write.Fields{"_once": 1}}),
+			"own counter":  acc1Event("e", write.Increment{By: write.Fields{"_once": 1}}),
+			"own list":     acc1Event("e", write.Append{To: "_once", Values: []any{1}}),
+			"own state": acc1Event("e", write.Transition{
+				Field: "_once", From: []string{"a"}, To: "b",
+			}),
+			"dotted": acc1Event("e", write.Upsert{Set: write.Fields{"a.b": 1}}),
+			"dollar": acc1Event("e", write.Upsert{Set: write.Fields{"$a": 1}}),
+			"one path twice": acc1Event("e", write.Upsert{
+				Set: write.Fields{"a": 1}, Increment: write.Fields{"a": 1},
+			}),
+			"16 MB": acc1Event("e", write.Upsert{
+				Set: write.Fields{"a": strings.Repeat("x", 16<<20)},
+			}),
+			"digits": acc1Event("e", write.Upsert{Set: write.Fields{
 				"a": json.Number("0.1234567890123456789012345678901234567890"),
 			}}),
 		} {
@@ -288,7 +297,8 @@ func TestABadEventIsRefusedAndNothingIsWritten(t *testing.T) {
 			if !errors.As(err, &wrong) {
 				t.Errorf("%s: %v, want an EventError", name, err)
 			}
-			if large := name == "16 MB" || name == "id of 1 MB"; errors.Is(err, once.ErrTooLarge) != large {
+			large := name == "16 MB" || name == "id of 1 MB"
+			if errors.Is(err, once.ErrTooLarge) != large {
 				t.Errorf("%s: %v, too large: %v", name, err, large)
 			}
 		}
@@ -321,7 +331,7 @@ func TestADocumentOfAnotherShapeIsATypedErrorAndStaysAsItIs(t *testing.T) {
 			"append to a text": write.Append{To: "text", Values: []any{1}},
 			"list as order":    newer(5),
 		} {
-			e := event("e", change)
+			e := acc1Event("e", change)
 			_, err := writer.Write(testContext(t), e)
 			if !errors.Is(err, write.ErrShape) {
 				t.Errorf("%s: %v, want ErrShape", name, err)
@@ -329,7 +339,7 @@ func TestADocumentOfAnotherShapeIsATypedErrorAndStaysAsItIs(t *testing.T) {
 			same(t, document(t, db, "acc1"), before)
 		}
 		// The id is free: none of them is remembered.
-		must(t, writer, event("e", write.Increment{By: write.Fields{"n": 1}}), write.Applied)
+		must(t, writer, acc1Event("e", write.Increment{By: write.Fields{"n": 1}}), write.Applied)
 	})
 }
 
@@ -376,7 +386,7 @@ func TestAWriterThatIsNotOpenSaysSo(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if _, err := writer.Write(ctx, event("e", write.Insert{})); err == nil {
+	if _, err := writer.Write(ctx, acc1Event("e", write.Insert{})); err == nil {
 		t.Error("a writer that is not open wrote")
 	}
 }

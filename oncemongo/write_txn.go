@@ -9,6 +9,7 @@ import (
 func (w *Writer) inTransaction(ctx context.Context, j *writeJob) (write.Result, error) {
 	return w.inSteps(ctx, j)
 }
-func (w *Writer) WriteAll(ctx context.Context, events []write.Event) ([]write.Result, error) {
-	return nil, nil
+
+func (w *Writer) batchInTransaction(ctx context.Context, b *batch, jobs []*writeJob) []*writeJob {
+	return jobs
 }

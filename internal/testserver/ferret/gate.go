@@ -69,6 +69,7 @@ func (g *gate) forward(client net.Conn) {
 		if !wanted {
 			continue
 		}
+		limitBatches(answer)
 		_ = client.SetWriteDeadline(time.Now().Add(writeLimit))
 		if _, err := client.Write(answer); err != nil {
 			return

@@ -177,3 +177,21 @@ func TestACommandsTimeLimitIsTakenAway(t *testing.T) {
 		}
 	}
 }
+
+func TestAHelloPromisesBatchesThatTheServerCanTake(t *testing.T) {
+	doc := append([]byte{0, 0, 0, 0}, "\x10maxWriteBatchSize\x00\xa0\x86\x01\x00\x00"...)
+	m := message(0, append([]byte{0}, doc...))
+	want := append([]byte{}, m...)
+	copy(want[len(want)-5:], []byte{20, 0, 0, 0})
+	limitBatches(m)
+	if string(m) != string(want) {
+		t.Errorf("answer %q, want %q", m, want)
+	}
+	other := message(0, body("ok"))
+	before := string(other)
+	limitBatches(other)
+	limitBatches(nil)
+	if string(other) != before {
+		t.Error("another answer was changed")
+	}
+}

@@ -27,6 +27,23 @@ func writes(command string) bool {
 	return false
 }
 
+// maxBatch is how many writes of one command FerretDB is given. It holds a connection to SQLite for
+// each until the last one is done, has 100 of them, and waits for ever for the next.
+const maxBatch = 20
+
+// batchMember is the member of a hello's answer by which drivers divide their batches, an int32.
+var batchMember = []byte("\x10maxWriteBatchSize\x00")
+
+// limitBatches changes what a server says of itself, if a message is that.
+func limitBatches(answer []byte) {
+	const near = 2048 // a hello's answer is short
+	at := bytes.Index(answer[:min(len(answer), near)], batchMember)
+	if at < 0 || at+len(batchMember)+4 > len(answer) {
+		return
+	}
+	binary.LittleEndian.PutUint32(answer[at+len(batchMember):], maxBatch)
+}
+
 // wantsAnswer tells whether the client waits for an answer. If not, the flag is taken out of the
 // message: the gate wants one, to know when the next command may pass.
 func wantsAnswer(message []byte) bool {
