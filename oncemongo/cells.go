@@ -119,11 +119,11 @@ func (s *shelf[K, T]) untouch(c *cell[T], before bool) {
 func (s *shelf[K, T]) touched(key K) bool { return s.cells[key] != nil && s.cells[key].touched }
 
 // writes returns what has to be written for the shelf's documents to be as the batch has them.
-func (s *shelf[K, T]) writes() ([]write, error) {
-	var out []write
+func (s *shelf[K, T]) writes() ([]docWrite, error) {
+	var out []docWrite
 	for _, key := range s.dirty {
 		c := s.cells[key]
-		w := write{In: s.name, Key: key}
+		w := docWrite{In: s.name, Key: key}
 		switch {
 		case c.now == nil && c.old == nil:
 			continue

@@ -32,14 +32,14 @@ type counterDoc struct {
 func (k counterKey) id() string { return k.of + "/" + pairID(k.source, k.state) }
 
 // counterWrites returns what the batch makes of the counters.
-func (t *txn) counterWrites() []write {
-	var out []write
+func (t *txn) counterWrites() []docWrite {
+	var out []docWrite
 	for k, n := range t.deltas {
 		if n == 0 {
 			continue
 		}
 		have, known := t.s.turn.counts[k]
-		w := write{In: counters, Do: doUpdate, Key: k.id(),
+		w := docWrite{In: counters, Do: doUpdate, Key: k.id(),
 			Set: bson.D{{Key: "n", Value: have + n}}}
 		if !known {
 			w.Do = doInsert

@@ -11,10 +11,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// write is one change of one document, as the journal holds it. It can be carried out any number of
-// times, by several nodes at once: a document has the number of the commit that wrote it last, and
-// a write changes only what an earlier commit wrote.
-type write struct {
+// docWrite is one change of one document, as the journal holds it. It can be carried out any number
+// of times, by several nodes at once: a document has the number of the commit that wrote it last,
+// and a write changes only what an earlier commit wrote.
+type docWrite struct {
 	In    string   `bson:"in"`
 	Do    string   `bson:"do"`
 	Key   any      `bson:"key"`
@@ -31,7 +31,7 @@ const (
 
 // stage is when a write is carried out. Whoever reads between two of them sees a resource taken
 // before its task moves, and free after.
-func (w *write) stage() int {
+func (w *docWrite) stage() int {
 	switch w.In {
 	case resources:
 		if owner, ok := w.owner(); ok && owner == "" {
@@ -49,7 +49,7 @@ func (w *write) stage() int {
 const stages = 3
 
 // owner is what a write of a resource makes its owner; false: it doesn't change it.
-func (w *write) owner() (string, bool) {
+func (w *docWrite) owner() (string, bool) {
 	for _, name := range w.Unset {
 		if name == "task" {
 			return "", true
@@ -71,7 +71,7 @@ func (w *write) owner() (string, bool) {
 }
 
 // model returns the write as the driver carries it out.
-func (w *write) model(n int64) mongo.WriteModel {
+func (w *docWrite) model(n int64) mongo.WriteModel {
 	older := bson.D{{Key: "_id", Value: w.Key}, {Key: "v", Value: bson.D{{Key: "$lt", Value: n}}}}
 	switch w.Do {
 	case doInsert:
@@ -93,7 +93,7 @@ func (w *write) model(n int64) mongo.WriteModel {
 }
 
 // carryOut makes the writes of commit n, which has happened, true. It may be called again.
-func (s *Store) carryOut(ctx context.Context, n int64, journal []write) error {
+func (s *Store) carryOut(ctx context.Context, n int64, journal []docWrite) error {
 	for stage := range stages {
 		byCollection := map[string][]mongo.WriteModel{}
 		var order []string

@@ -71,8 +71,8 @@ func Probe(ctx context.Context, db *mongo.Database) (Facts, error) {
 	return facts, nil
 }
 
-// isFerretDB1 tells a server that has no decimals, and ends the connection on which it meets one: it
-// can't be tried.
+// isFerretDB1 tells a server that has no decimals, and ends the connection on which it meets one:
+// it can't be tried.
 func isFerretDB1(ctx context.Context, db *mongo.Database) (bool, error) {
 	var info struct {
 		Ferret string `bson:"ferretdbVersion"`

@@ -190,7 +190,7 @@ func (s *Store) create(ctx context.Context) error {
 	if err := s.makeIndexes(ctx); err != nil {
 		return err
 	}
-	doc, err := bson.Marshal(turnDoc{ID: turnID, Journal: []write{}})
+	doc, err := bson.Marshal(turnDoc{ID: turnID, Journal: []docWrite{}})
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,9 @@ const commitTries = 3
 // passOnAtOnce is passOn where the server has transactions: the turn moves on and the writes are
 // carried out in one of them, so there is no journal to be left behind. It reports whether the turn
 // was still ours.
-func (s *Store) passOnAtOnce(ctx context.Context, next turnState, journal []write) (bool, error) {
+func (s *Store) passOnAtOnce(
+	ctx context.Context, next turnState, journal []docWrite,
+) (bool, error) {
 	session, err := s.db.Client().StartSession()
 	if err != nil {
 		return false, fault(err)
@@ -48,10 +50,12 @@ func (s *Store) passOnAtOnce(ctx context.Context, next turnState, journal []writ
 	return false, fault(err)
 }
 
-func (s *Store) inTransaction(ctx context.Context, next turnState, journal []write) (bool, error) {
+func (s *Store) inTransaction(
+	ctx context.Context, next turnState, journal []docWrite,
+) (bool, error) {
 	r, err := s.db.Collection(meta).UpdateOne(ctx, s.ours(), bson.D{{Key: "$set",
 		Value: bson.D{{Key: "n", Value: s.turn.n + 1}, {Key: "state", Value: next},
-			{Key: "journal", Value: []write{}}}}})
+			{Key: "journal", Value: []docWrite{}}}}})
 	if err != nil || r.MatchedCount == 0 {
 		return false, err
 	}

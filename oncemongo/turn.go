@@ -32,7 +32,7 @@ type turnDoc struct {
 	N     int64     `bson:"n"`
 	State turnState `bson:"state"`
 	// Journal is what the last commit writes.
-	Journal []write `bson:"journal"`
+	Journal []docWrite `bson:"journal"`
 }
 
 // turnState is what a batch has to know before it reads anything, and changes with it.

@@ -157,9 +157,9 @@ func (t *txn) finalState() turnState {
 }
 
 // writes returns what the batch makes of the documents.
-func (t *txn) writes() ([]write, error) {
-	var out []write
-	for _, of := range []interface{ writes() ([]write, error) }{
+func (t *txn) writes() ([]docWrite, error) {
+	var out []docWrite
+	for _, of := range []interface{ writes() ([]docWrite, error) }{
 		t.rows.callbacks, t.rows.effects, t.arrivals, t.tasks, t.history, t.resources, t.audit,
 		t.rejected,
 	} {

@@ -91,7 +91,7 @@ func (b *planBuilder) check(part, name string) {
 }
 
 func (b *planBuilder) value(at string, v any) any {
-	made, err := toBSON(at, v, b.decimals)
+	made, err := valueToBSON(at, v, b.decimals)
 	if err != nil {
 		b.fail(err)
 	}

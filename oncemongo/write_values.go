@@ -17,9 +17,9 @@ import (
 	"github.com/oncekit/once/write"
 )
 
-// toBSON turns a value of an event into what the driver writes: integers as 64 bits, times in
+// valueToBSON turns a value of an event into what the driver writes: integers as 64 bits, times in
 // milliseconds, members in the order of their names.
-func toBSON(at string, v any, decimals bool) (any, error) {
+func valueToBSON(at string, v any, decimals bool) (any, error) {
 	switch v := v.(type) {
 	case int:
 		return int64(v), nil
@@ -33,7 +33,7 @@ func toBSON(at string, v any, decimals bool) (any, error) {
 		list := make(bson.A, len(v))
 		for i, element := range v {
 			var err error
-			if list[i], err = toBSON(at, element, decimals); err != nil {
+			if list[i], err = valueToBSON(at, element, decimals); err != nil {
 				return nil, err
 			}
 		}
@@ -47,7 +47,7 @@ func toBSON(at string, v any, decimals bool) (any, error) {
 func fieldsToBSON(at string, fields map[string]any, decimals bool) (bson.D, error) {
 	doc := make(bson.D, 0, len(fields))
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		v, err := toBSON(at+"."+name, fields[name], decimals)
+		v, err := valueToBSON(at+"."+name, fields[name], decimals)
 		if err != nil {
 			return nil, err
 		}
@@ -128,8 +128,8 @@ func numbersOf(doc bson.Raw, names []string) write.Fields {
 	return numbers
 }
 
-// newerThan tells whether v, as toBSON made it, is greater than what a document has. An error is
-// for what can't be compared with it.
+// newerThan tells whether v, as valueToBSON made it, is greater than what a document has. An error
+// is for what can't be compared with it.
 func newerThan(v any, there bson.RawValue) (bool, error) {
 	switch there.Type {
 	case 0, bson.TypeNull, bson.TypeUndefined:

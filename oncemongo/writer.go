@@ -235,7 +235,7 @@ func (s *Store) commit(ctx context.Context, t *txn) error {
 
 // passOn writes the journal into the turn. Once that is durable the commit has happened, and
 // whoever has the turn next carries it out. With transactions it is carried out in the same step.
-func (s *Store) passOn(ctx context.Context, next turnState, journal []write) error {
+func (s *Store) passOn(ctx context.Context, next turnState, journal []docWrite) error {
 	set := bson.D{{Key: "n", Value: s.turn.n + 1}, {Key: "state", Value: next},
 		{Key: "journal", Value: journal}}
 	size, err := bson.Marshal(set)
@@ -289,7 +289,7 @@ func (s *Store) resolve(ctx context.Context, cause error) error {
 }
 
 // finish carries out a commit that has happened. If it can't, the next batch begins with that.
-func (s *Store) finish(ctx context.Context, journal []write) error {
+func (s *Store) finish(ctx context.Context, journal []docWrite) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyLimit)
 	defer cancel()
 	for {
