@@ -6,13 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/oncekit/once/internal/server"
 	"github.com/oncekit/once/internal/testserver"
+	"github.com/oncekit/once/internal/testserver/mongotest"
 	"github.com/oncekit/once/internal/testserver/postgres"
 )
 
@@ -62,6 +67,11 @@ func eachServer(t *testing.T, test func(t *testing.T, l ledger)) {
 		db := testserver.Postgres(t)
 		return &postgresLedger{db: db, conn: sqlLedger{openSQL(t, "pgx", db.URL())}}
 	})
+	for _, s := range mongotest.Servers(t) {
+		run(s.Name, func(t *testing.T) ledger {
+			return &mongoLedger{server: s, db: s.Database(t)}
+		})
+	}
 }
 
 // ready is a ledger whose collection is there.
@@ -176,6 +186,65 @@ func (l *postgresLedger) spoil(ctx context.Context, _ string) error {
 
 func (l *postgresLedger) row(ctx context.Context, payment string) (row, error) {
 	return l.conn.row(ctx, payment)
+}
+
+// mongoLedger is a database of a server that speaks MongoDB's protocol.
+type mongoLedger struct {
+	server mongotest.Server
+	db     *mongo.Database
+}
+
+func (l *mongoLedger) payments() *mongo.Collection { return l.db.Collection("payments") }
+
+func (l *mongoLedger) url(addr string) string {
+	uri := l.server.URI
+	if addr != "" {
+		uri = testserver.MongoURI(addr)
+	}
+	base, query, _ := strings.Cut(uri, "?")
+	scheme, hosts, _ := strings.Cut(base, "://")
+	hosts, _, _ = strings.Cut(hosts, "/")
+	return scheme + "://" + hosts + "/" + l.db.Name() + "?" + query
+}
+
+func (l *mongoLedger) addr() string {
+	_, rest, _ := strings.Cut(l.server.URI, "://")
+	hosts, _, _ := strings.Cut(rest, "/")
+	first, _, _ := strings.Cut(hosts[strings.LastIndex(hosts, "@")+1:], ",")
+	return first
+}
+
+func (l *mongoLedger) create(ctx context.Context) error {
+	_, err := l.payments().Indexes().CreateOne(ctx, mongo.IndexModel{
+		Keys: bson.D{{Key: "payment", Value: 1}}, Options: options.Index().SetUnique(true)})
+	return err
+}
+
+func (l *mongoLedger) crowd(ctx context.Context, payment string) error {
+	_, err := l.payments().InsertMany(ctx, []any{
+		bson.D{{Key: "payment", Value: payment}}, bson.D{{Key: "payment", Value: payment}}})
+	return err
+}
+
+func (l *mongoLedger) index(ctx context.Context) error {
+	if _, err := l.payments().DeleteMany(ctx, bson.D{}); err != nil {
+		return err
+	}
+	return l.create(ctx)
+}
+
+func (l *mongoLedger) spoil(ctx context.Context, payment string) error {
+	_, err := l.payments().InsertOne(ctx, bson.D{{Key: "payment", Value: payment},
+		{Key: "events", Value: "many"}})
+	return err
+}
+
+func (l *mongoLedger) row(ctx context.Context, payment string) (r row, err error) {
+	err = l.payments().FindOne(ctx, bson.D{{Key: "payment", Value: payment}}).Decode(&r)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return row{}, nil
+	}
+	return r, err
 }
 
 // written is a configuration whose callbacks become rows of a ledger, through another host and port
