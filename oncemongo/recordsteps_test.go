@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/testserver/mongotest"
@@ -137,7 +138,30 @@ func TestAFenceRisesOverARecordThatWasRemoved(t *testing.T) {
 	}
 }
 
-// A sweep looks again at what it has found: who came back meanwhile is kept.
+// A sweep looks again at what it has found: what was claimed meanwhile is kept.
+func TestASweepLeavesWhatCameBackBeforeItWasRemoved(t *testing.T) {
+	t.Parallel()
+	plain, db := someRecords(t)
+	var again once.Grant
+	server := mongotest.Ferret(t)
+	client := mongotest.Connect(t, server.URI, watching(func(e *event.CommandStartedEvent) {
+		if e.CommandName == "delete" && e.DatabaseName == db.Name() && again.Attempt == 0 {
+			again = claimRecord(t, plain, recordClaim("back"))
+		}
+	}))
+	completeRecord(t, plain, claimRecord(t, plain, recordClaim("back")), "old")
+	s, err := oncemongo.NewRecords(client.Database(db.Name()), oncemongo.RecordsConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain.Advance(2 * time.Hour)
+	s.KeepClock(plain)
+	if n, err := s.Sweep(testContext(t), 10); n != 0 || err != nil || again.Attempt != 1 {
+		t.Errorf("swept %d, %v; meanwhile %+v was granted", n, err, again)
+	}
+	wantError(t, "renewal", plain.Renew(testContext(t), again, time.Minute), nil)
+}
+
 func TestASweepTakesNothingThatHasNoExpiry(t *testing.T) {
 	t.Parallel()
 	s, db := someRecords(t)
