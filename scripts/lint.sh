@@ -35,7 +35,7 @@ echo "== staticcheck"
 
 # Modules of their own, so that what we are compared with is no dependency of once.
 tools="$PWD/tools/go.mod"
-for module in bench webhook/peers oncehttp/peers internal/testserver/ferret; do
+for module in bench deploy/queries webhook/peers oncehttp/peers internal/testserver/ferret; do
 	if [[ -e $module/go.mod ]]; then
 		echo "== go vet, staticcheck: $module"
 		"$GO" -C "$module" vet ./...

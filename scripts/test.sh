@@ -13,7 +13,7 @@ fi
 
 scripts/lint.sh
 
-for module in bench webhook/peers oncehttp/peers; do
+for module in bench deploy/queries webhook/peers oncehttp/peers; do
 	if [[ -e $module/go.mod ]]; then
 		echo "== go test: $module"
 		"$GO" -C "$module" test "${flags[@]}" ./...

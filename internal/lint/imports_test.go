@@ -101,6 +101,7 @@ var rules = []rule{
 	// Only here does everything meet.
 	{pattern: "internal/server/...", own: anything, libs: anything},
 	{pattern: "internal/cli/...", own: anything, libs: anything},
+	{pattern: "deploy"},
 	{pattern: "serve", own: []string{"inbox", "internal/cli"}},
 	{pattern: "cmd/...", own: []string{"serve", "internal/cli"}},
 	{pattern: "examples/...", own: anything, libs: anything},
