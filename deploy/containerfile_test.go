@@ -172,8 +172,9 @@ func TestTheImagesProgramIsStatic(t *testing.T) {
 	}
 }
 
-// The program in a folder that has what the image has, seen as the root of the file system, of which
-// it can write its state and /tmp alone. Only root may change the root: others run it as it is.
+// The program in a folder that has what the image has, seen as the root of the file system. It can
+// write its state and /tmp there, and nothing else. Only root may change the root: others run it as
+// it is.
 func TestTheImagesProgramServesWithNothingElseAroundItAndAReadOnlyRoot(t *testing.T) {
 	t.Parallel()
 	im := lastStage(t)
