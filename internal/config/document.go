@@ -98,8 +98,9 @@ func (r *reader) collection(o *object, kind DatabaseKind) string {
 	case n.text == "" || len(n.text) > maxCollection || strings.Contains(n.text, "$") ||
 		strings.ContainsFunc(n.text, isControl):
 		r.add(n.at, "in is %s; %s", n.show(), want)
-	case n.text == ownCollection:
-		r.add(n.at, "in is %s, in which the ids of events are kept; expected another one", n.show())
+	case strings.HasPrefix(n.text[strings.LastIndex(n.text, ".")+1:], ownPrefix):
+		r.add(n.at, "in is %s; what begins with %s belongs to once, expected another name",
+			n.show(), ownPrefix)
 	case kind == MongoDB && strings.HasPrefix(n.text, "system."):
 		r.add(n.at, "in is %s, which belongs to MongoDB itself; %s", n.show(), want)
 	}
@@ -320,9 +321,9 @@ func (r *reader) newer(o *object) string {
 	return n.text
 }
 
-// ownMember of a document and ownCollection beside it are where a database keeps what makes a write
-// happen once.
-const ownMember, ownCollection = "_once", "once_events"
+// ownMember of a document, and collections and tables that begin with ownPrefix, are where a
+// database keeps what makes a write happen once, and a store what it holds.
+const ownMember, ownPrefix = "_once", "once_"
 
 // oncePerMember tells a member that would be changed twice, or by which documents are found.
 func (r *reader) oncePerMember(key string, kind DatabaseKind, all map[string]members) {

@@ -15,6 +15,7 @@ import (
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/server"
 	"github.com/oncekit/once/internal/testserver"
+	"github.com/oncekit/once/internal/testserver/mongotest"
 	"github.com/oncekit/once/write"
 )
 
@@ -52,6 +53,25 @@ func TestI20_EventsThatComeTwiceAndOutOfOrderLeaveTheRightRow(t *testing.T) {
 			t.Errorf("sources %+v", list.Items)
 		}
 	})
+}
+
+// The store and the documents may share a database: neither touches what is the other's.
+func TestDocumentsAreWrittenIntoTheDatabaseOfAStoreInMongoDB(t *testing.T) {
+	t.Parallel()
+	l := &mongoLedger{server: mongotest.Ferret(t), db: mongotest.Ferret(t).Database(t)}
+	yaml := "store: " + strconv.Quote(l.url("")) + "\n" + written(ready(t, l), "", "")
+	s := serve(t, t.TempDir(), yaml, patient)
+	s.post(200, "pay", paymentEvent("evt-2", "pay-1", "captured", 5))
+	s.awaitCallback("key=evt-2", "done")
+	s.post(200, "pay", paymentEvent("evt-1", "pay-1", "authorized", 1))
+	s.awaitCallback("key=evt-1", "stale")
+	has(t, l, "pay-1", row{"captured", 5, 1250, 1})
+	s.end()
+	s = serve(t, t.TempDir(), yaml, patient) // on another node, so to speak
+	s.post(200, "pay", paymentEvent("evt-2", "pay-1", "captured", 5))
+	s.post(200, "pay", paymentEvent("evt-3", "pay-1", "refunded", 9))
+	s.awaitCallback("key=evt-3", "done")
+	has(t, l, "pay-1", row{"refunded", 9, 1250, 2})
 }
 
 // lossy loses the answer to the first write of each event, which has happened.
