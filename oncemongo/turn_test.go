@@ -57,11 +57,16 @@ func TestWhatAnOvertakenNodeStillWritesChangesNothing(t *testing.T) {
 		frozen.failpoint = func(p point) bool { return committed && p == pointCommitted }
 		a := openIn(t, db, frozen)
 		parkWaiter(t, a)
-		if _, err := a.Append(t.Context(), []queue.Arrival{crashArrival("first")}); err != nil {
-			t.Fatal(err)
+		step := queue.StepRequest{Lane: crashLane, Max: 10, Decide: transition}
+		for _, name := range []string{"before", "first"} {
+			if _, err := a.Append(t.Context(), []queue.Arrival{crashArrival(name)}); err != nil {
+				t.Fatal(err)
+			}
+			if name == "before" { // so that the next one changes documents that are there
+				stepAll(t, a, step)
+			}
 		}
 		committed = true
-		step := queue.StepRequest{Lane: crashLane, Max: 10, Decide: transition}
 		if _, err := a.Step(context.Background(), step); !errors.Is(err, once.ErrUnavailable) {
 			t.Fatalf("the frozen node said %v", err)
 		}
