@@ -283,7 +283,8 @@ func isShape(err error) bool {
 	text := err.Error()
 	return slices.ContainsFunc([]string{
 		"constraint failed", "datatype mismatch", "cannot store ", "no such column",
-		"no such table", "has no column named", "string or blob too big", "cannot UPDATE generated column",
-		"cannot INSERT into generated column", "cannot modify ",
+		"no such table", "has no column named", "string or blob too big",
+		"cannot UPDATE generated column", "cannot INSERT into generated column",
+		"cannot modify ",
 	}, func(part string) bool { return strings.Contains(text, part) })
 }
