@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"syscall"
 
+	"github.com/oncekit/once/bench/internal/figure"
 	"github.com/oncekit/once/bench/internal/fill"
 	"github.com/oncekit/once/bench/internal/load"
 	"github.com/oncekit/once/bench/internal/peer"
@@ -38,6 +39,8 @@ func run(ctx context.Context, args []string) error {
 			return runServe(ctx, args[1:])
 		case "fill":
 			return runFill(ctx, args[1:])
+		case "increments":
+			return runIncrements(ctx, args[1:])
 		}
 	}
 	return measure(ctx, args)
@@ -76,6 +79,17 @@ func runFill(ctx context.Context, args []string) error {
 		return fill.Records(ctx, *path, *rows)
 	}
 	return fmt.Errorf("no kind %q of rows; there are remembered, pending and records", *kind)
+}
+
+// runIncrements writes the events of the figure writes into a SQLite file: it is killed meanwhile.
+func runIncrements(ctx context.Context, args []string) error {
+	f := flag.NewFlagSet("increments", flag.ContinueOnError)
+	path := f.String("file", "increments.db", "the SQLite file")
+	each := f.Int("each", 1000, "events of each writer")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	return figure.SQLiteIncrements(ctx, *path, *each)
 }
 
 // runServe is one of the peers.

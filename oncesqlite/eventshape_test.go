@@ -285,7 +285,7 @@ func TestTheSumIsExactThoughTheProcessIsKilledB06(t *testing.T) {
 				continue
 			}
 			if acknowledged[id] && outcome != string(write.Duplicate) {
-				t.Errorf("round %d: event %s was acknowledged before, and is %s", round, id, outcome)
+				t.Errorf("round %d: event %s was acknowledged, and is %s now", round, id, outcome)
 			}
 			acknowledged[id] = true
 			if n++; n == 50*(round+1) {

@@ -76,6 +76,8 @@ func Figures() []Figure {
 			Measure: gatewayLarge},
 		{Name: "records", About: "claims of new keys beside ten million records",
 			Measure: records},
+		{Name: "writes", About: "idempotent writes beside unprotected ones, and their sum over " +
+			"cut connections and killed processes", Measure: writes},
 	}
 }
 

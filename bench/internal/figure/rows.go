@@ -1,9 +1,13 @@
 package figure
 
-import "github.com/oncekit/once/bench/internal/table"
+import (
+	"slices"
+
+	"github.com/oncekit/once/bench/internal/table"
+)
 
 // Rows are the lines of the table.
-func Rows() []table.Row { return append(callbackRows(), keyRows()...) }
+func Rows() []table.Row { return slices.Concat(callbackRows(), keyRows(), writeRows()) }
 
 // callbackRows are the lines of callbacks, tasks and effects.
 func callbackRows() []table.Row {
@@ -132,4 +136,29 @@ func keyRows() []table.Row {
 		{ID: "records.redis-cpu", Title: "  among 10,000,000, µs of CPU a claim", Digits: 1},
 		{ID: "records.redis-few-cpu", Title: "  among 10,000, µs of CPU a claim", Digits: 1},
 	}
+}
+
+// writeRows are the lines of idempotent writes.
+func writeRows() []table.Row {
+	var rows []table.Row
+	for _, db := range []struct {
+		id, name string
+		batch    float64
+	}{{"sqlite", "SQLite", 0}, {"pg", "PostgreSQL", 10}} {
+		rows = append(rows,
+			table.Row{ID: "writes." + db.id + "-upsert", AtMost: 1.3, Digits: 2,
+				Title: db.name + ": Upsert / bare upsert, latency"},
+			table.Row{ID: "writes." + db.id + "-upsert-us", Title: "  Upsert, µs"},
+			table.Row{ID: "writes." + db.id + "-increment", AtMost: 1.3, Digits: 2,
+				Title: db.name + ": Increment / bare increment, latency"},
+			table.Row{ID: "writes." + db.id + "-increment-us", Title: "  Increment, µs"},
+			table.Row{ID: "writes." + db.id + "-repeat-us", Title: "  a repeat, µs"},
+			table.Row{ID: "writes." + db.id + "-batch", AtLeast: db.batch, Digits: 1,
+				Title: db.name + ": a batch of 100 / 100 single calls, rate"},
+			table.Row{ID: "writes." + db.id + "-batch-rate", Title: "  in batches, events/s"},
+			table.Row{ID: "writes." + db.id + "-wrong", Digits: 0, AtMost: .5,
+				Title: "  events lost or counted twice over cuts or kills"},
+		)
+	}
+	return rows
 }

@@ -73,6 +73,23 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Wait returns when the process has ended by itself; its error has what it wrote.
+func (p *Process) Wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		p.Kill()
+		return ctx.Err()
+	case <-p.done:
+	}
+	if p.err != nil {
+		return fmt.Errorf("%s: %w\n%s", p.name, p.err, p.out)
+	}
+	return nil
+}
+
 // Until polls a condition while the process lives, every pause, for at most limit.
 func (p *Process) Until(ctx context.Context, limit, pause time.Duration, ok func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
