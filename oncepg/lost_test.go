@@ -58,11 +58,10 @@ func TestALostAnswerIsResolvedByReadingBackB07(t *testing.T) {
 			proxy, p := proxied(t, db, 1)
 			w := open(t, p, config())
 			// The tables' columns are known, and the connection has prepared what it will send.
-			for _, ids := range [][]string{{"w"}, {"x", "y", "z"}} {
-				var events []write.Event
-				for i, id := range ids {
-					events = append(events, add(id, []any{9, 9, "w"}[i], 0))
-				}
+			for _, events := range [][]write.Event{
+				{add("u", 8, 0)}, {add("v", 9, 0)}, // the row is not there, as it will be
+				{add("x", 9, 0), add("y", 9, 0), add("z", "w", 0)},
+			} {
 				if _, err := w.WriteAll(t.Context(), events); err != nil {
 					t.Fatal(err)
 				}

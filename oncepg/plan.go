@@ -16,6 +16,8 @@ import (
 type plan struct {
 	queries []query
 	jobs    [][]*job
+	// lean tells that the one statement is lean: if it brings no row, it told nothing.
+	lean bool
 }
 
 // plan puts events together that one statement can carry out. Those with the same id, or for the
@@ -56,9 +58,14 @@ func (v *solver) plan(ctx context.Context, pending []*job) (plan, error) {
 			return strings.Compare(a.target.Name+a.ekey, b.target.Name+b.ekey)
 		})
 		p.jobs = append(p.jobs, jobs)
-		if s.form == "" {
+		switch {
+		case s.form == "":
 			p.queries = append(p.queries, v.lookup(jobs))
-		} else {
+		case len(pending) == 1 && !v.leant:
+			p.lean, v.leant = true, true
+			insert := v.hints.insert(jobs[0].change.form, s.form)
+			p.queries = append(p.queries, v.leanQuery(jobs[0], insert))
+		default:
 			p.queries = append(p.queries, v.query(jobs))
 		}
 	}
@@ -107,11 +114,7 @@ func (v *solver) query(jobs []*job) query {
 		q.args = append(q.args, arrayText(list))
 	}
 	if f.state >= 0 {
-		from := make([]*string, len(f.from))
-		for i := range f.from {
-			from[i] = &f.from[i]
-		}
-		q.args = append(q.args, arrayText(from))
+		q.args = append(q.args, f.fromText())
 	}
 	return q
 }
@@ -127,6 +130,12 @@ func (v *solver) lookup(jobs []*job) query {
 
 // read gives each event what the answers say of it.
 func (p plan) read(answers [][]row) error {
+	if p.lean {
+		if rows := answers[0]; len(rows) == 1 {
+			p.jobs[0][0].applied(rows[0][0])
+		}
+		return nil
+	}
 	for i, rows := range answers {
 		byID := make(map[string]*job, len(p.jobs[i]))
 		for _, j := range p.jobs[i] {

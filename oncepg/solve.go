@@ -85,11 +85,13 @@ type solver struct {
 	tries   int
 	careful bool // begin READ COMMITTED explicitly
 	rivals  int  // how often in a row a rival's record was in the way
+	leant   bool // the lean statement was tried
 }
 
 // solve returns when each event has its result. Its error is for all of them.
 func (v *solver) solve(ctx context.Context, pending []*job) error {
-	again := false // the tables' columns were read again
+	var missed *job // the lean statement did nothing for it
+	again := false  // the tables' columns were read again
 	for {
 		plan, err := v.plan(ctx, pending)
 		if err != nil {
@@ -107,7 +109,14 @@ func (v *solver) solve(ctx context.Context, pending []*job) error {
 			err = plan.read(answers)
 		}
 		if pending = left(pending); len(pending) == 0 && err == nil {
+			if missed != nil && missed.result.Outcome == write.Applied {
+				v.hints.wrong(missed.change.name())
+			}
 			return nil
+		}
+		if plan.lean && err == nil {
+			missed = pending[0]
+			continue
 		}
 		if shape := shapeError(err); shape != nil {
 			switch {
@@ -222,9 +231,8 @@ func (j *job) take(r row) error {
 	}
 	switch text(atWhat) {
 	case isNew:
-		numbers := numbersOf(text(atNumbers))
-		*j.result = write.Result{Outcome: write.Outcome(text(atOutcome)), Numbers: numbers}
-		j.done = true
+		j.applied(r[atNumbers])
+		j.result.Outcome = write.Outcome(text(atOutcome)) // perhaps it is stale
 		return nil
 	case isOld:
 		return j.takeOld(text)
@@ -241,6 +249,15 @@ func (j *job) take(r row) error {
 		j.fail(&write.ShapeError{In: j.In, Field: c.name, Reason: "holds JSON that is no list"})
 	}
 	return nil // else it met a rival
+}
+
+// applied is for an event that was written now.
+func (j *job) applied(numbers *string) {
+	*j.result = write.Result{Outcome: write.Applied}
+	if numbers != nil {
+		j.result.Numbers = numbersOf(*numbers)
+	}
+	j.done = true
 }
 
 func (j *job) to() string { return *j.change.values[j.change.state] }

@@ -97,51 +97,71 @@ func (f *form) writeFresh(b *strings.Builder, events string) {
 
 func (f *form) key() string { return quoteColumn(f.table.key.name) }
 
+// argument writes the event's value of a column, by the column's index.
+type argument func(i int) string
+
+// ofFresh is the argument of a row of fresh.
+func ofFresh(i int) string { return fmt.Sprintf("f.c%d", i) }
+
 func (f *form) writeUpdate(b *strings.Builder) {
 	if !f.updates {
 		return
 	}
+	fmt.Fprintf(b, "u AS (UPDATE %s AS t SET %s\nFROM fresh f WHERE t.%s = f.k%s\n"+
+		"RETURNING f.eid, %s AS nums),\n", f.table.quoted, f.assignments(ofFresh), f.key(),
+		f.conditions(ofFresh, f.fromArg()), f.numbers())
+}
+
+// fromArg is the number of the argument with a transition's states.
+func (f *form) fromArg() int { return plainArgs + len(f.columns) + 1 }
+
+// assignments are those of a row that is there, t.
+func (f *form) assignments(arg argument) string {
 	var sets []string
 	assign := func(i int, text string) {
 		sets = append(sets, quoteColumn(f.columns[i].name)+" = "+text)
 	}
 	for _, i := range f.set {
-		assign(i, fmt.Sprintf("f.c%d", i))
+		assign(i, arg(i))
 	}
 	for _, i := range f.add {
-		assign(i, fmt.Sprintf("coalesce(t.%s, 0) + f.c%d", quoteColumn(f.columns[i].name), i))
+		assign(i, "coalesce(t."+quoteColumn(f.columns[i].name)+", 0) + "+arg(i))
 	}
 	if f.list >= 0 {
-		assign(f.list, f.appended())
+		assign(f.list, f.appended(arg))
 	}
 	if f.state >= 0 {
-		assign(f.state, fmt.Sprintf("f.c%d", f.state))
+		assign(f.state, arg(f.state))
 	}
 	if len(sets) == 0 { // the row has to be there, and that is all
-		sets = []string{f.key() + " = t." + f.key()}
+		return f.key() + " = t." + f.key()
 	}
-	fmt.Fprintf(b, "u AS (UPDATE %s AS t SET %s\nFROM fresh f WHERE t.%s = f.k",
-		f.table.quoted, strings.Join(sets, ", "), f.key())
+	return strings.Join(sets, ", ")
+}
+
+// conditions are those under which a row that is there, t, is changed.
+func (f *form) conditions(arg argument, from int) string {
+	var all string
 	if f.state >= 0 {
-		fmt.Fprintf(b, " AND %s", f.startable("t"))
+		all += " AND " + f.startable("t", from)
 	}
 	if f.newer >= 0 {
-		fmt.Fprintf(b, " AND %s", f.isNewer("t"))
+		all += " AND " + f.isNewer("t", arg)
 	}
 	if f.list >= 0 {
-		fmt.Fprintf(b, " AND %s", f.isList("t"))
+		all += " AND " + f.isList("t")
 	}
-	fmt.Fprintf(b, "\nRETURNING f.eid, %s AS nums),\n", f.numbers())
+	return all
 }
 
 // appended is the list with the event's values at its end.
-func (f *form) appended() string {
+func (f *form) appended(arg argument) string {
 	c := f.columns[f.list]
-	name, arg := "t."+quoteColumn(c.name), fmt.Sprintf("f.c%d", f.list)
+	name := "t." + quoteColumn(c.name)
 	if c.kind == kindArray {
-		return fmt.Sprintf("coalesce(%s, '{}') || %s", name, arg)
+		return fmt.Sprintf("coalesce(%s, '{}') || %s", name, arg(f.list))
 	}
-	return fmt.Sprintf("(coalesce(%s::jsonb, '[]') || %s::jsonb)::%s", name, arg, c.typ)
+	return fmt.Sprintf("(coalesce(%s::jsonb, '[]') || %s::jsonb)::%s", name, arg(f.list), c.typ)
 }
 
 // isList tells whether what a row has can be appended to.
@@ -155,19 +175,19 @@ func (f *form) isList(row string) string {
 }
 
 // startable tells whether a row is in a state from which the transition starts.
-func (f *form) startable(row string) string {
+func (f *form) startable(row string, from int) string {
 	return fmt.Sprintf("coalesce(%s.%s::text = ANY ($%d::text::text[]), false)",
-		row, quoteColumn(f.columns[f.state].name), plainArgs+len(f.columns)+1)
+		row, quoteColumn(f.columns[f.state].name), from)
 }
 
 // isNewer tells whether the event is newer than a row.
-func (f *form) isNewer(row string) string {
+func (f *form) isNewer(row string, arg argument) string {
 	c := f.columns[f.newer]
-	there, arg := row+"."+quoteColumn(c.name), fmt.Sprintf("f.c%d", f.newer)
+	there, mine := row+"."+quoteColumn(c.name), arg(f.newer)
 	if c.kind == kindText {
-		there, arg = there+`::text COLLATE "C"`, arg+`::text COLLATE "C"`
+		there, mine = there+`::text COLLATE "C"`, mine+`::text COLLATE "C"`
 	}
-	return fmt.Sprintf("coalesce(%s < %s, true)", there, arg)
+	return fmt.Sprintf("coalesce(%s < %s, true)", there, mine)
 }
 
 // maxPairs is how many names and values one function of PostgreSQL takes.
@@ -223,7 +243,7 @@ func (f *form) writeHits(b *strings.Builder) {
 	if f.newer >= 0 {
 		parts = append(parts, fmt.Sprintf("SELECT f.eid, 'stale' AS outcome, NULL::jsonb AS nums "+
 			"FROM fresh f JOIN %s x ON x.%s = f.k WHERE NOT %s",
-			f.table.quoted, f.key(), f.isNewer("x")))
+			f.table.quoted, f.key(), f.isNewer("x", ofFresh)))
 	}
 	fmt.Fprintf(b, "hits AS MATERIALIZED (%s),\n", strings.Join(parts, "\nUNION ALL "))
 }
@@ -242,7 +262,7 @@ func (f *form) writeAnswer(b *strings.Builder, events string) {
 	case f.state >= 0:
 		state = "x." + quoteColumn(f.columns[f.state].name) + "::text"
 		why = fmt.Sprintf("WHEN x.%s IS NULL THEN '"+notMissing+"' WHEN NOT %s THEN '"+
-			notState+"'", f.key(), f.startable("x"))
+			notState+"'", f.key(), f.startable("x", f.fromArg()))
 	case f.list >= 0:
 		why = fmt.Sprintf("WHEN x.%s IS NOT NULL AND NOT %s THEN '"+notShape+"'",
 			f.key(), f.isList("x"))

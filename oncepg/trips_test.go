@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncekit/once/internal/testserver"
+	"github.com/oncekit/once/oncepg"
 	"github.com/oncekit/once/write"
 )
 
@@ -37,20 +38,7 @@ func (c *trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)
 
 func TestABatchIsOneRoundTripAlsoWithDuplicates(t *testing.T) {
 	t.Parallel()
-	db := testserver.Postgres(t)
-	exec(t, pool(t, db.URL()), suiteTables)
-	var count trips
-	conf, err := pgxpool.ParseConfig(db.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	conf.MaxConns, conf.ConnConfig.Tracer = 1, &count
-	p, err := pgxpool.NewWithConfig(t.Context(), conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
-	w := open(t, p, config())
+	w, count := counted(t)
 	mixed := func(round int) []write.Event {
 		var events []write.Event
 		for i := range 100 {
@@ -93,13 +81,47 @@ func TestABatchIsOneRoundTripAlsoWithDuplicates(t *testing.T) {
 			t.Errorf("round %d: %d queries and %d batches, want one batch", round, queries, batches)
 		}
 	}
-	for _, id := range []string{"single", "single"} { // written, and repeated
+}
+
+// A single event that is new takes one round trip, be its row there or not; a repeat takes two.
+func TestASingleEventIsOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	w, count := counted(t)
+	for i, c := range []struct {
+		id   string
+		key  int
+		want int64
+	}{
+		{"a", 1, 2},              // the row is not there
+		{"b", 2, 1}, {"c", 3, 1}, // as the one before, it is new
+		{"d", 3, 2}, {"e", 2, 1}, {"f", 3, 1},
+		{"e", 2, 2}, {"g", 1, 1},
+	} {
 		queries := count.queries.Load()
-		if _, err := w.Write(t.Context(), add(id, 1, 1)); err != nil {
+		if _, err := w.Write(t.Context(), add(c.id, c.key, 1)); err != nil {
 			t.Fatal(err)
 		}
-		if n := count.queries.Load() - queries; n != 1 {
-			t.Errorf("one event took %d queries", n)
+		if n := count.queries.Load() - queries; n != c.want {
+			t.Errorf("call %d, event %s: %d queries, want %d", i, c.id, n, c.want)
 		}
 	}
+}
+
+// counted opens a writer whose round trips are counted.
+func counted(t *testing.T) (*oncepg.Writer, *trips) {
+	t.Helper()
+	db := testserver.Postgres(t)
+	exec(t, pool(t, db.URL()), suiteTables)
+	count := &trips{}
+	conf, err := pgxpool.ParseConfig(db.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf.MaxConns, conf.ConnConfig.Tracer = 1, count
+	p, err := pgxpool.NewWithConfig(t.Context(), conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return open(t, p, config()), count
 }

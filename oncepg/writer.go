@@ -55,6 +55,7 @@ type shared struct {
 	events  string // quoted
 	targets write.Targets
 	tables  *tables
+	hints   hints
 	pool    *pgxpool.Pool // nil over database/sql
 }
 

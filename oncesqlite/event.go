@@ -169,8 +169,8 @@ func (j eventJoined) WriteAll(ctx context.Context, events []write.Event) ([]writ
 }
 
 // transact runs a function in a transaction of its own, as often as it takes to get one; false
-// leaves nothing to be committed. Its first statement writes, so that SQLite waits for other
-// writers, also where BEGIN is deferred.
+// leaves nothing to be committed. Where BEGIN is deferred and another process writes between the
+// first read and the first write, SQLite calls it locked at once, and all of it is done again.
 func (w *Writer) transact(
 	ctx context.Context, do func(ctx context.Context, tx *sql.Tx) (bool, error),
 ) error {

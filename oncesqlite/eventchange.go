@@ -90,7 +90,7 @@ func (w *Writer) prepareJob(ctx context.Context, j *eventJob) error {
 	if err := w.planJob(ctx, w.db, j); err != nil {
 		return err
 	}
-	texts := []string{w.recordSQL(), w.recordedSQL(), w.outcomeSQL(), w.forgetSQL()}
+	texts := []string{w.recordSQL(), w.recordedSQL(), w.forgetSQL()}
 	if j.plan != nil {
 		texts = append(texts, j.plan.statements()...)
 	}
@@ -215,8 +215,10 @@ func (s *eventShared) bindAll(t *eventTable, fields write.Fields) ([]bound, erro
 // statements are the texts that the plan may run.
 func (p *changePlan) statements() []string {
 	var texts []string
-	if p.updates {
+	if len(p.read) > 0 {
 		texts = append(texts, p.readSQL())
+	}
+	if p.updates {
 		if text := p.updateSQL(); text != "" {
 			texts = append(texts, text)
 		}

@@ -175,7 +175,8 @@ func (w *Writer) Apply(
 	}
 	err = w.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
 		k := eventTx{eventShared: w.eventShared, tx: tx}
-		n, err := k.exec(ctx, k.recordSQL(), id, digest[:], nil, nil, time.Now().UnixMicro())
+		n, err := k.exec(ctx, k.recordSQL(),
+			id, digest[:], nil, nil, string(write.Applied), nil, time.Now().UnixMicro())
 		if err != nil {
 			return false, err
 		}

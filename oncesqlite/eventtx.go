@@ -21,16 +21,12 @@ type eventTx struct {
 }
 
 func (s *eventShared) recordSQL() string {
-	return "INSERT INTO " + s.events + " (id, digest, target, key, outcome, at) " +
-		"VALUES (?1, ?2, ?3, ?4, 'applied', ?5) ON CONFLICT (id) DO NOTHING"
+	return "INSERT INTO " + s.events + " (id, digest, target, key, outcome, numbers, at) " +
+		"VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO NOTHING"
 }
 
 func (s *eventShared) recordedSQL() string {
 	return "SELECT digest, target, key, outcome, numbers, at FROM " + s.events + " WHERE id = ?1"
-}
-
-func (s *eventShared) outcomeSQL() string {
-	return "UPDATE " + s.events + " SET outcome = ?2, numbers = ?3 WHERE id = ?1"
 }
 
 func (s *eventShared) forgetSQL() string {
@@ -77,10 +73,23 @@ func (k *eventTx) each(ctx context.Context, jobs []*eventJob) (changed bool, err
 	return changed, nil
 }
 
-// one carries out one event. wrote is false if nothing of it stays.
+// one carries out one event: it reads what decides, records the event, and changes the row. wrote is
+// false if nothing of it stays.
 func (k *eventTx) one(ctx context.Context, j *eventJob) (wrote bool, err error) {
-	n, err := k.exec(ctx, k.recordSQL(),
-		j.ID, j.digest[:], j.In, j.ekey, time.Now().UnixMicro())
+	step := eventStep{result: write.Result{Outcome: write.Applied}}
+	refused := j.shape
+	if refused == nil {
+		step, err = k.decide(ctx, j)
+		if refused = refusal(j, err); refused == nil && err != nil {
+			return false, err
+		}
+	}
+	numbers, err := write.EncodeNumbers(step.result.Numbers)
+	if err != nil {
+		return false, err
+	}
+	n, err := k.exec(ctx, k.recordSQL(), j.ID, j.digest[:], j.In, j.ekey,
+		string(step.result.Outcome), nullable(numbers), time.Now().UnixMicro())
 	if err != nil {
 		return false, err
 	}
@@ -92,27 +101,17 @@ func (k *eventTx) one(ctx context.Context, j *eventJob) (wrote bool, err error) 
 		*j.result = record.Answer(j.digest)
 		return false, nil
 	}
-	err = j.shape
-	if err == nil {
-		*j.result, err = k.change(ctx, j)
+	if refused == nil {
+		*j.result = step.result
+		err = k.carryOut(ctx, j, step)
+		if refused = refusal(j, err); refused == nil {
+			return err == nil, err
+		}
 	}
-	if refused := refusal(j, err); refused != nil {
-		// A statement that failed changed nothing: only the record has to go.
-		*j.result = write.Result{Err: refused}
-		_, err := k.exec(ctx, k.forgetSQL(), j.ID)
-		return false, err
-	}
-	if err != nil {
-		return false, err
-	}
-	numbers, err := write.EncodeNumbers(j.result.Numbers)
-	if err != nil {
-		return false, err
-	}
-	if numbers != "" || j.result.Outcome != write.Applied {
-		_, err = k.exec(ctx, k.outcomeSQL(), j.ID, string(j.result.Outcome), nullable(numbers))
-	}
-	return true, err
+	// A statement that failed changed nothing: only the record has to go.
+	*j.result = write.Result{Err: refused}
+	_, err = k.exec(ctx, k.forgetSQL(), j.ID)
+	return false, err
 }
 
 // refusal is an error that is the result of one event; nil for one of the whole transaction.
@@ -171,41 +170,56 @@ func (k *eventTx) recorded(ctx context.Context, id string) (r write.Record, err 
 	return r, errors.Join(err, rows.Close())
 }
 
-// change makes the change of an event.
-func (k *eventTx) change(ctx context.Context, j *eventJob) (write.Result, error) {
+// eventStep is what is to be done for an event.
+type eventStep struct {
+	result  write.Result
+	found   bool // the row is there
+	unread  bool // nothing depends on the row: it was not looked for
+	written []bound
+}
+
+// decide finds out what an event comes to, if it is not recorded.
+func (k *eventTx) decide(ctx context.Context, j *eventJob) (s eventStep, err error) {
 	p := j.plan
-	applied := write.Result{Outcome: write.Applied}
-	if !p.updates {
-		n, err := k.exec(ctx, p.insertSQL(), args(j.key, p.set)...)
-		if err == nil && n == 0 {
-			err = fmt.Errorf("insert: %w", write.ErrExists)
-		}
-		return applied, err
+	s.result.Outcome = write.Applied
+	if len(p.read) == 0 {
+		s.unread, s.written = true, p.written()
+		return s, nil
 	}
 	there, found, err := k.read(ctx, p, j.key)
 	if err != nil {
-		return applied, err
+		return s, err
 	}
+	s.found = found
 	stale, err := p.decide(there, found)
 	if err != nil {
-		return applied, err
+		return s, err
 	}
 	if stale {
-		return write.Result{Outcome: write.Stale}, nil
+		s.result.Outcome = write.Stale
+		return s, nil
 	}
-	written, numbers, err := p.compute(there)
-	if err != nil {
-		return applied, err
+	s.written, s.result.Numbers, err = p.compute(there)
+	return s, err
+}
+
+// carryOut changes the row, or makes it.
+func (k *eventTx) carryOut(ctx context.Context, j *eventJob, s eventStep) error {
+	p := j.plan
+	if s.result.Outcome == write.Stale {
+		return nil
 	}
-	applied.Numbers = numbers
-	if !found {
-		_, err = k.exec(ctx, p.insertSQL(), args(j.key, written, p.onInsert)...)
-		return applied, err
+	if text := p.updateSQL(); text != "" && p.updates && (s.found || s.unread) {
+		n, err := k.exec(ctx, text, args(j.key, s.written)...)
+		if err != nil || n > 0 {
+			return err
+		}
 	}
-	if text := p.updateSQL(); text != "" {
-		_, err = k.exec(ctx, text, args(j.key, written)...)
+	n, err := k.exec(ctx, p.insertSQL(), args(j.key, s.written, p.onInsert)...)
+	if err == nil && n == 0 && !p.updates {
+		return fmt.Errorf("insert: %w", write.ErrExists)
 	}
-	return applied, err
+	return err
 }
 
 func args(key any, parts ...[]bound) []any {
