@@ -73,8 +73,8 @@ func (k *eventTx) each(ctx context.Context, jobs []*eventJob) (changed bool, err
 	return changed, nil
 }
 
-// one carries out one event: it reads what decides, records the event, and changes the row. wrote is
-// false if nothing of it stays.
+// one carries out one event: it reads what decides, records the event, and changes the row. wrote
+// is false if nothing of it stays.
 func (k *eventTx) one(ctx context.Context, j *eventJob) (wrote bool, err error) {
 	step := eventStep{result: write.Result{Outcome: write.Applied}}
 	refused := j.shape
