@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,6 +73,36 @@ func one[T any](t testing.TB, p *pgxpool.Pool, sql string, args ...any) (v T) {
 
 func config() oncepg.Config {
 	return oncepg.Config{Targets: writetest.Targets(), Patience: patience}
+}
+
+// suite is a database whose cases have a schema each: a database takes longer to make.
+type suite struct {
+	db    testserver.PostgresDB
+	admin *pgxpool.Pool
+	n     atomic.Int64
+}
+
+func newSuite(t *testing.T) *suite {
+	t.Helper()
+	db := testserver.Postgres(t)
+	return &suite{db: db, admin: pool(t, db.URL())}
+}
+
+// url makes a schema with the suite's tables, and is how to connect to it.
+func (s *suite) url(t testing.TB) string {
+	t.Helper()
+	schema := fmt.Sprintf("case%d", s.n.Add(1))
+	exec(t, s.admin, "CREATE SCHEMA "+schema)
+	url := s.db.URL() + "&search_path=" + schema
+	exec(t, pool(t, url), suiteTables)
+	return url
+}
+
+// fresh is a schema with the suite's tables and a writer over it.
+func (s *suite) fresh(t testing.TB) (*pgxpool.Pool, *oncepg.Writer) {
+	t.Helper()
+	p := pool(t, s.url(t))
+	return p, open(t, p, config())
 }
 
 // fresh makes a database with the suite's tables and a writer over it.

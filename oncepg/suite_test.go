@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/oncekit/once/internal/testserver"
 	"github.com/oncekit/once/oncepg"
 	"github.com/oncekit/once/write"
 	"github.com/oncekit/once/write/writetest"
@@ -16,8 +15,9 @@ import (
 
 func TestWriter(t *testing.T) {
 	t.Parallel()
+	s := newSuite(t)
 	writetest.Run(t, func(t *testing.T) writetest.Harness {
-		p, w := fresh(t)
+		p, w := s.fresh(t)
 		return writetest.Harness{Writer: w, Second: open(t, p, config()), Read: read(p)}
 	})
 }
@@ -25,21 +25,21 @@ func TestWriter(t *testing.T) {
 // G04: where the database's own default is SERIALIZABLE, no error of it surfaces either.
 func TestWriterWhereSerializableIsTheDefaultG04(t *testing.T) {
 	t.Parallel()
+	s := newSuite(t)
 	writetest.Run(t, func(t *testing.T) writetest.Harness {
-		db := testserver.Postgres(t)
-		admin := pool(t, db.URL())
-		exec(t, admin, suiteTables)
-		p := pool(t, db.URL()+"&default_transaction_isolation=serializable")
+		url := s.url(t)
+		p := pool(t, url+"&default_transaction_isolation=serializable")
 		return writetest.Harness{
-			Writer: open(t, p, config()), Second: open(t, p, config()), Read: read(admin),
+			Writer: open(t, p, config()), Second: open(t, p, config()), Read: read(pool(t, url)),
 		}
 	}, "K03", "B01", "B04", "B06", "Newer/Race", "Batch")
 }
 
 func TestWriterOverDatabaseSQL(t *testing.T) {
 	t.Parallel()
+	s := newSuite(t)
 	writetest.Run(t, func(t *testing.T) writetest.Harness {
-		p, _ := fresh(t)
+		p, _ := s.fresh(t)
 		w, err := oncepg.NewWriterSQL(openSQL(t, p.Config().ConnString()), config())
 		if err != nil {
 			t.Fatal(err)
@@ -105,8 +105,9 @@ func (c committing) WriteAll(
 // G03: a caller's transaction can go on after whatever its events came to.
 func TestWriterInACallersTransactionG03(t *testing.T) {
 	t.Parallel()
+	s := newSuite(t)
 	writetest.Run(t, func(t *testing.T) writetest.Harness {
-		p, w := fresh(t)
+		p, w := s.fresh(t)
 		c := committing{func(ctx context.Context) (write.Writer, func() error, error) {
 			tx, err := p.Begin(ctx)
 			if err != nil {
@@ -120,8 +121,9 @@ func TestWriterInACallersTransactionG03(t *testing.T) {
 
 func TestWriterInACallersTransactionOfDatabaseSQL(t *testing.T) {
 	t.Parallel()
+	s := newSuite(t)
 	writetest.Run(t, func(t *testing.T) writetest.Harness {
-		p, w := fresh(t)
+		p, w := s.fresh(t)
 		db := openSQL(t, p.Config().ConnString())
 		c := committing{func(ctx context.Context) (write.Writer, func() error, error) {
 			tx, err := db.BeginTx(ctx, nil)

@@ -19,7 +19,8 @@ func TestAPurchaseIsAwardedOnce(t *testing.T) {
 		{"p3", "ada", "1", "awarded, 16 points in all\n"},
 	} {
 		var out strings.Builder
-		if err := run(t.Context(), &out, []string{file, c.purchase, c.customer, c.points}); err != nil {
+		err := run(t.Context(), &out, []string{file, c.purchase, c.customer, c.points})
+		if err != nil {
 			out.WriteString(err.Error())
 		}
 		if out.String() != c.want {

@@ -154,7 +154,7 @@ func (s *Server) create() error {
 		return fmt.Errorf("create cluster: %s", s.log())
 	}
 	lines := []string{
-		"listen_addresses = '127.0.0.1'", "unix_socket_directories = ''", "max_connections = 150",
+		"listen_addresses = '127.0.0.1'", "unix_socket_directories = ''", "max_connections = 400",
 		"shared_buffers = 64MB", "dynamic_shared_memory_type = mmap", "timezone = 'UTC'",
 		"log_timezone = 'UTC'", "autovacuum_naptime = 10s",
 	}
