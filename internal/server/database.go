@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/config"
+	"github.com/oncekit/once/oncemongo"
 	"github.com/oncekit/once/queue"
 	"github.com/oncekit/once/write"
 )
@@ -189,7 +190,7 @@ func notOpen(err error) string {
 // reached, or that refuses our login, may be on its way, and messages are taken in meanwhile.
 func wrongAtStart(err error) bool {
 	return errors.Is(err, write.ErrIndex) || errors.Is(err, write.ErrShape) ||
-		errors.Is(err, fs.ErrNotExist)
+		errors.Is(err, fs.ErrNotExist) || errors.Is(err, oncemongo.ErrServer)
 }
 
 // makeDatabases prepares those to which a source writes. It connects to nothing.
