@@ -35,86 +35,82 @@ func count(v queue.View, r queue.Row) (queue.Settlement, error) {
 // and its answer. Whoever got no answer asks again. Each message is there once, and each moved its
 // task once.
 func TestB06B07CutConnectionsLoseNothingAndDoubleNothing(t *testing.T) {
-	mongotest.Each(t, func(t *testing.T, server mongotest.Server) {
-		facts := factsOf(t, server)
-		direct := server.Database(t)
-		host := strings.TrimPrefix(strings.SplitN(server.URI, "/?", 2)[0], "mongodb://")
-		if server.Name != "ferretdb" {
-			t.Skip("a replica set's members are known by their own addresses, past the proxy")
-		}
-		proxy := testserver.NewProxy(t, host)
-		client := mongotest.Connect(t, testserver.MongoURI(proxy.Addr()))
-		s := openIn(t, client.Database(direct.Name()), Config{facts: &facts})
-		const senders, each, taskCount = 4, 10, 3
-		r := rand.New(rand.NewPCG(7, 7))
-		stop := make(chan struct{})
-		var cutting, wg sync.WaitGroup
-		cutting.Go(func() {
-			for {
+	server := mongotest.Ferret(t) // a replica set's members have addresses of their own
+	facts := factsOf(t, server)
+	direct := server.Database(t)
+	host := strings.TrimPrefix(strings.SplitN(server.URI, "/?", 2)[0], "mongodb://")
+	proxy := testserver.NewProxy(t, host)
+	client := mongotest.Connect(t, testserver.MongoURI(proxy.Addr()))
+	s := openIn(t, client.Database(direct.Name()), Config{facts: &facts})
+	const senders, each, taskCount = 4, 10, 3
+	r := rand.New(rand.NewPCG(7, 7))
+	stop := make(chan struct{})
+	var cutting, wg sync.WaitGroup
+	cutting.Go(func() {
+		for {
+			select {
+			case <-stop:
+				proxy.Restore()
+				return
+			default:
+			}
+			proxy.CutAfter(int64(500 + r.IntN(60_000)))
+			before := proxy.Forwarded()
+			for range 50 { // until something went through, or nobody asks
 				select {
 				case <-stop:
-					proxy.Restore()
-					return
-				default:
+				case <-time.After(time.Millisecond):
 				}
-				proxy.CutAfter(int64(500 + r.IntN(60_000)))
-				before := proxy.Forwarded()
-				for range 50 { // until something went through, or nobody asks
-					select {
-					case <-stop:
-					case <-time.After(time.Millisecond):
-					}
-					if proxy.Forwarded() != before {
-						break
-					}
+				if proxy.Forwarded() != before {
+					break
 				}
 			}
-		})
-		for n := range senders {
-			wg.Go(func() {
-				for i := range each {
-					a := crashArrival(fmt.Sprintf("%d/%d", n, i))
-					a.Task = fmt.Sprint("T", i%taskCount)
-					a.OrderKey = "task/" + a.Task
-					insist(t, func(ctx context.Context) error {
-						_, err := s.Append(ctx, []queue.Arrival{a})
-						return err
-					})
-				}
-			})
-		}
-		wg.Wait()
-		insist(t, func(ctx context.Context) error {
-			for {
-				got, err := s.Step(ctx, queue.StepRequest{Lane: crashLane, Max: 5, Decide: count})
-				if err != nil || !got.More {
-					return err
-				}
-			}
-		})
-		close(stop)
-		cutting.Wait()
-		page, err := s.Rows(t.Context(), queue.RowQuery{Kind: queue.Callback, Limit: 1000})
-		if err != nil || len(page.Rows) != senders*each {
-			t.Fatalf("%d rows, %v; want %d", len(page.Rows), err, senders*each)
-		}
-		for _, row := range page.Rows {
-			if row.State != queue.Done {
-				t.Errorf("callback %v is %s", row.Key, row.State)
-			}
-		}
-		moves := int64(0)
-		for i := range taskCount {
-			task, lines, err := s.Task(t.Context(), crashFlow, fmt.Sprint("T", i))
-			if err != nil || int64(len(lines)) != task.Version {
-				t.Errorf("task %d: version %d with %d lines, %v", i, task.Version, len(lines), err)
-			}
-			moves += task.Version
-		}
-		if moves != senders*each {
-			t.Errorf("the tasks were moved %d times, want %d", moves, senders*each)
 		}
 	})
+	for n := range senders {
+		wg.Go(func() {
+			for i := range each {
+				a := crashArrival(fmt.Sprintf("%d/%d", n, i))
+				a.Task = fmt.Sprint("T", i%taskCount)
+				a.OrderKey = "task/" + a.Task
+				insist(t, func(ctx context.Context) error {
+					_, err := s.Append(ctx, []queue.Arrival{a})
+					return err
+				})
+			}
+		})
+	}
+	wg.Wait()
+	insist(t, func(ctx context.Context) error {
+		for {
+			got, err := s.Step(ctx, queue.StepRequest{Lane: crashLane, Max: 5, Decide: count})
+			if err != nil || !got.More {
+				return err
+			}
+		}
+	})
+	close(stop)
+	cutting.Wait()
+	page, err := s.Rows(t.Context(), queue.RowQuery{Kind: queue.Callback, Limit: 1000})
+	if err != nil || len(page.Rows) != senders*each {
+		t.Fatalf("%d rows, %v; want %d", len(page.Rows), err, senders*each)
+	}
+	for _, row := range page.Rows {
+		if row.State != queue.Done {
+			t.Errorf("callback %v is %s", row.Key, row.State)
+		}
+	}
+	moves := int64(0)
+	for i := range taskCount {
+		task, lines, err := s.Task(t.Context(), crashFlow, fmt.Sprint("T", i))
+		if err != nil || int64(len(lines)) != task.Version {
+			t.Errorf("task %d: version %d with %d lines, %v", i, task.Version, len(lines), err)
+		}
+		moves += task.Version
+	}
+	if moves != senders*each {
+		t.Errorf("the tasks were moved %d times, want %d", moves, senders*each)
+	}
 }
 
 // insist asks until the store answers.

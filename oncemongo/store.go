@@ -27,6 +27,8 @@ type Config struct {
 	// RejectedPerSource bounds the ring of refused messages of each source, and that of refused
 	// strangers. Default 100.
 	RejectedPerSource int
+	// MaxOutcome bounds the outcomes of the records that are kept beside, as in RecordsConfig.
+	MaxOutcome int
 	// Poll is how often a node looks whether another one made something due, or its time has come.
 	// Default 250ms.
 	Poll time.Duration
@@ -119,7 +121,7 @@ func OpenStore(ctx context.Context, db *mongo.Database, c Config) (*Store, error
 		node: nodeName(), ops: make(chan *op, maxBatch), quit: make(chan struct{}),
 		ended: make(chan struct{})}
 	var err error
-	if s.records, err = NewRecords(db, RecordsConfig{}); err != nil {
+	if s.records, err = NewRecords(db, RecordsConfig{MaxOutcome: c.MaxOutcome}); err != nil {
 		return nil, err
 	}
 	if err := s.open(ctx); err != nil {

@@ -132,7 +132,11 @@ func (r *reader) store(o *object) {
 	asWritten := n != nil && n.filled && !r.storeFromOutside()
 	if isMongoDB(url) {
 		r.c.Store = Store{URL: url, Database: MongoDatabase(url), Create: o.boolean("create", true)}
-		if !asWritten && holdsPassword(url) {
+		shown := url
+		if asWritten {
+			shown = n.raw
+		}
+		if holdsPassword(shown) {
 			o.out.put("store", textOut(masked))
 		}
 		return

@@ -24,10 +24,7 @@ func (s *Server) openRecords(ctx context.Context) error {
 		s.records = s.store.gatewayRecords()
 		return nil
 	}
-	maxOutcome := 0 // the default
-	for i := range g.Routes {
-		maxOutcome = max(maxOutcome, int(g.Routes[i].MaxAnswer)+answerRoom)
-	}
+	maxOutcome := s.maxOutcome()
 	open := s.openRedisRecords
 	if g.InMongoDB() {
 		open = s.openMongoRecords
@@ -36,6 +33,17 @@ func (s *Server) openRecords(ctx context.Context) error {
 		return fmt.Errorf("open records: %w", err)
 	}
 	return nil
+}
+
+// maxOutcome is the longest outcome that the gateway keeps; 0: the store's default.
+func (s *Server) maxOutcome() int {
+	most := 0
+	if g := s.cfg.Gateway; g != nil {
+		for i := range g.Routes {
+			most = max(most, int(g.Routes[i].MaxAnswer)+answerRoom)
+		}
+	}
+	return most
 }
 
 // makeGateway makes the gateway that the file describes.

@@ -110,7 +110,7 @@ func (s *Server) openMongo(ctx context.Context, c config.Store) (store, error) {
 	defer cancel()
 	opened, err := oncemongo.OpenStore(limit, client.c.Database(c.Database), oncemongo.Config{
 		NoCreate: !c.Create, Logger: s.log, RejectedPerSource: s.cfg.Limits.Rejected,
-		Now: s.opts.Now,
+		Now: s.opts.Now, MaxOutcome: s.maxOutcome(),
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("store %s: %w", c.Name(), err), client.Close())
