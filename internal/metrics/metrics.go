@@ -150,6 +150,10 @@ func (m *Metrics) Receipt(source string, o queue.Outcome, d time.Duration) {
 	m.receipts.WithLabelValues(source, string(o)).Inc()
 }
 
+// Source shows the counters of a source before its first message, so that an alarm on the rise of
+// one sees the first that it counts.
+func (m *Metrics) Source(name string) { m.sources.get(name, m.source) }
+
 func (m *Metrics) source(name string) *sourceHandles {
 	h := &sourceHandles{
 		ack:      m.ack.WithLabelValues(name),

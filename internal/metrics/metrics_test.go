@@ -61,6 +61,12 @@ func ours(lines []string) []string {
 	})
 }
 
+func TestASourceIsThereBeforeItsFirstMessage(t *testing.T) {
+	m := newMetrics(t, metrics.Config{})
+	m.Source("rcs")
+	want(t, m, `once_receipts_total{outcome="unavailable",source="rcs"} 0`)
+}
+
 func TestReceiptsAreCountedByOutcomeAndTimed(t *testing.T) {
 	m := newMetrics(t, metrics.Config{})
 	m.Receipt("rcs", queue.Accepted, 700*time.Microsecond)

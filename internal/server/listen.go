@@ -48,6 +48,9 @@ func (s *Server) serveSenders() error {
 	if err != nil {
 		return err
 	}
+	for _, src := range s.cfg.Sources {
+		s.metrics.Source(src.Name)
+	}
 	s.senders.net = netutil.LimitListener(s.senders.net, s.cfg.Limits.Connections)
 	s.senders.http = s.server(s.sendersHandler(receiver))
 	if s.cfg.TLS != nil {

@@ -220,7 +220,7 @@ func (s *Server) Run(ctx context.Context) error {
 	stop()
 	s.shutdown()
 	s.endGateway()
-	s.await(&wg)
+	s.await(&wg, until)
 	drop()
 	links.Wait()
 	s.flush(until)
@@ -248,15 +248,15 @@ func (s *Server) shutdown() {
 // stopGrace is how long tries that were told to stop may take to do so.
 const stopGrace = 5 * time.Second
 
-// await waits for the tries that run. One that does not obey its context is left behind: its row is
-// taken up again at the next start.
-func (s *Server) await(tries *sync.WaitGroup) {
+// await waits for the tries that run, until the end of the draining and a little longer. One that
+// does not obey its context is left behind: its row is taken up again at the next start.
+func (s *Server) await(tries *sync.WaitGroup, until time.Time) {
 	ended := make(chan struct{})
 	go func() {
 		tries.Wait()
 		close(ended)
 	}()
-	limit := time.NewTimer(s.cfg.Drain + stopGrace)
+	limit := time.NewTimer(time.Until(until) + stopGrace)
 	defer limit.Stop()
 	select {
 	case <-ended:
