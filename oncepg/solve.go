@@ -176,6 +176,8 @@ func (v *solver) meet(ctx context.Context, err error) error {
 	}
 	trouble := troubleOf(err)
 	switch {
+	case codeOf(err) == codeCanceled: // by statement_timeout
+		return fmt.Errorf("write events: %w: %w", write.ErrBusy, err)
 	case trouble == noTrouble:
 		return fmt.Errorf("write events: %w", err)
 	case trouble == lost && v.joined():

@@ -165,6 +165,72 @@ func TestConstraintsAreHeldAgainstTheRowThatIsToBe(t *testing.T) {
 	}
 }
 
+// What is only checked at the commit undoes the event as well.
+func TestADeferredConstraintUndoesTheEvent(t *testing.T) {
+	t.Parallel()
+	p, w := over(t, "x", `CREATE TABLE y (id int PRIMARY KEY); CREATE TABLE x (
+	id text PRIMARY KEY, n int, y int REFERENCES y DEFERRABLE INITIALLY DEFERRED)`)
+	bad := add2("e1", "k", write.Upsert{Set: write.Fields{"y": 1}})
+	if _, err := w.Write(t.Context(), bad); !errors.Is(err, write.ErrShape) {
+		t.Errorf("%v", err)
+	}
+	rs, err := w.WriteAll(t.Context(), []write.Event{
+		add2("e2", "k", write.Increment{By: write.Fields{"n": 1}}), bad,
+		add2("e3", "l", write.Increment{By: write.Fields{"n": 1}}),
+	})
+	if err != nil || rs[0].Outcome != write.Applied || !errors.Is(rs[1].Err, write.ErrShape) ||
+		rs[2].Outcome != write.Applied {
+		t.Errorf("%+v, %v", rs, err)
+	}
+	if n := one[int](t, p, "SELECT count(*) FROM once_events"); n != 2 {
+		t.Errorf("%d events are remembered, want 2", n)
+	}
+}
+
+// A limit of the user's own ends a wait.
+func TestAStatementTimeoutIsBusy(t *testing.T) {
+	t.Parallel()
+	db := testserver.Postgres(t)
+	admin := pool(t, db.URL())
+	exec(t, admin, suiteTables+"; INSERT INTO counters VALUES (1, 1)")
+	open(t, admin, config())
+	w, err := oncepg.NewWriter(pool(t, db.URL()+"&statement_timeout=1s"), config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := admin.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "UPDATE counters SET n = 2"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(t.Context(), add("e", 1, 1)); !errors.Is(err, write.ErrBusy) {
+		t.Errorf("%v, want ErrBusy", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// More columns than one function of PostgreSQL takes names and values.
+func TestManyColumnsAreAddedToAtOnce(t *testing.T) {
+	t.Parallel()
+	var columns []string
+	by := write.Fields{}
+	for i := range 100 {
+		columns = append(columns, fmt.Sprintf("n%d int", i))
+		by[fmt.Sprintf("n%d", i)] = i
+	}
+	_, w := over(t, "x", "CREATE TABLE x (id text PRIMARY KEY, "+strings.Join(columns, ",")+")")
+	for round := range 2 {
+		r, err := w.Write(t.Context(), add2(fmt.Sprint(round), "k", write.Increment{By: by}))
+		if err != nil || len(r.Numbers) != 100 || r.Numbers["n99"] != int64(99*(round+1)) {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+}
+
 func add2(id string, key any, c write.Change) write.Event {
 	return write.Event{ID: id, In: "x", Key: key, Change: c}
 }

@@ -125,8 +125,25 @@ func (w *Writer) WriteAll(ctx context.Context, events []write.Event) ([]write.Re
 		k := eventTx{eventShared: w.eventShared, tx: tx, cached: true}
 		return k.all(ctx, jobs)
 	})
-	if err != nil {
+	switch {
+	case isShape(err) && len(jobs) > 1: // a commit that fails does not say because of which
+		return w.oneByOne(ctx, events)
+	case isShape(err):
+		*jobs[0].result = write.Result{Err: refusal(jobs[0], err)}
+	case err != nil:
 		return nil, fmt.Errorf("write events: %w", err)
+	}
+	return results, nil
+}
+
+func (w *Writer) oneByOne(ctx context.Context, events []write.Event) ([]write.Result, error) {
+	results := make([]write.Result, len(events))
+	for i := range events {
+		one, err := w.WriteAll(ctx, events[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		results[i] = one[0]
 	}
 	return results, nil
 }
@@ -239,7 +256,7 @@ func (w *Writer) transactOnce(
 	ended = true
 	if err = tx.Commit(); err != nil {
 		_ = tx.Rollback()
-		if isBusy(err) || ctx.Err() != nil {
+		if isBusy(err) || isShape(err) || ctx.Err() != nil {
 			return err
 		}
 		return fmt.Errorf("commit: %w: %w", once.ErrUnavailable, err)

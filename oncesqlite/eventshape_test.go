@@ -204,6 +204,31 @@ func TestAnEventTableThatChangesIsReadAgain(t *testing.T) {
 	}
 }
 
+// What is only checked at the commit undoes the event as well.
+func TestADeferredConstraintUndoesItsEventOnly(t *testing.T) {
+	t.Parallel()
+	w, err := overTable(t, `CREATE TABLE y (id INTEGER PRIMARY KEY);
+CREATE TABLE x (id TEXT PRIMARY KEY, n INT, y INT REFERENCES y DEFERRABLE INITIALLY DEFERRED)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.db.SetMaxOpenConns(1)
+	execSQL(t, w.db, "PRAGMA foreign_keys = on")
+	bad := on("e1", write.Upsert{Set: write.Fields{"y": 1}})
+	if _, err := w.Write(t.Context(), bad); !errors.Is(err, write.ErrShape) {
+		t.Errorf("%v", err)
+	}
+	inc := write.Increment{By: write.Fields{"n": 1}}
+	rs, err := w.WriteAll(t.Context(), []write.Event{on("e2", inc), bad, on("e3", inc)})
+	if err != nil || rs[0].Outcome != write.Applied || !errors.Is(rs[1].Err, write.ErrShape) ||
+		rs[2].Numbers["n"] != int64(2) {
+		t.Errorf("%+v, %v", rs, err)
+	}
+	if n := oneOf[int](t, w.db, "SELECT count(*) FROM once_events"); n != 2 {
+		t.Errorf("%d events are remembered, want 2", n)
+	}
+}
+
 // Names are quoted wherever they stand.
 func TestNamesOfTablesAndColumnsAreNeverRead(t *testing.T) {
 	t.Parallel()
