@@ -223,11 +223,27 @@ func (p probe) ttl(ctx context.Context) (bool, error) {
 }
 
 // transactions writes in one that is aborted, and looks whether the write is there: a server may
-// take the command and know no transactions.
+// take the command and know no transactions. One that met another is begun again.
 func (p probe) transactions(ctx context.Context) (bool, error) {
+	retry := newRetry()
+	for {
+		known, err := p.aborted(ctx)
+		if err == nil && known {
+			n, err := p.c.CountDocuments(ctx, append(p.self(), bson.E{Key: "aborted", Value: true}))
+			return n == 0, err
+		}
+		if err == nil || !hasLabel(err, labelTransient) || !retry.wait(ctx) {
+			return false, err
+		}
+	}
+}
+
+// aborted writes in a transaction and aborts it. known is false if the server, or the driver, says
+// that there are no transactions.
+func (p probe) aborted(ctx context.Context) (known bool, err error) {
 	session, err := p.c.Database().Client().StartSession()
 	if err != nil {
-		return false, nil // the driver knows that there are none
+		return false, nil
 	}
 	defer session.EndSession(ctx)
 	if err := session.StartTransaction(); err != nil {
@@ -236,14 +252,13 @@ func (p probe) transactions(ctx context.Context) (bool, error) {
 	inner := mongo.NewSessionContext(ctx, session)
 	err = p.set(inner, "aborted", true)
 	abortErr := session.AbortTransaction(inner)
-	if refused(err) || refused(abortErr) {
+	if refused(err) || err == nil && refused(abortErr) {
 		return false, nil
 	}
-	if err := errors.Join(err, abortErr); err != nil {
-		return false, err
+	if err == nil {
+		err = abortErr
 	}
-	n, err := p.c.CountDocuments(ctx, append(p.self(), bson.E{Key: "aborted", Value: true}))
-	return n == 0, err
+	return err == nil, err
 }
 
 // refused tells whether the server understood a command and said no.

@@ -78,3 +78,13 @@ func TestAServerIsProbedByManyAtOnce(t *testing.T) {
 		}
 	})
 }
+
+func TestTransactionsAreSeenByWhatTheyDo(t *testing.T) {
+	got, err := oncemongo.Probe(testContext(t), mongotest.Replica(t).Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.Transactions {
+		t.Errorf("facts %+v: an aborted write was undone, so there are transactions", got)
+	}
+}

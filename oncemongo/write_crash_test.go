@@ -244,44 +244,55 @@ func TestAnEventIsNeverStaleAndApplied(t *testing.T) {
 	})
 }
 
-// B07: an insert whose answer was lost is one's own when it is met again.
-// B06: 50 writers, 30 of 100 events repeated, connections cut at random.
-func TestB06_B07_TheSumIsExactWhenConnectionsAreCut(t *testing.T) {
-	const (
-		writers = 50
-		least   = 100_000 // bytes between two cuts: some hundred commands
-	)
-	each := 8
-	if s := os.Getenv("ONCE_WRITE_EVENTS"); s != "" {
-		var err error
-		if each, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
-		}
-	}
+// B06: 50 writers, 30 of 100 events repeated, connections cut at random; B07, B10: what was written
+// and not answered is one's own, also a commit.
+func TestB06_B07_B10_TheSumIsExactWhenConnectionsAreCut(t *testing.T) {
 	server := testserver.SharedMongo(t)
-	proxy := testserver.NewProxy(t, server.Addr())
-	cut := mongotest.Server{URI: testserver.MongoURI(proxy.Addr())}
-	db := cut.Database(t)
-	writer := way{steps: true}.open(t, db)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(each)*time.Minute)
-	defer cancel()
+	for name, target := range map[string]struct {
+		addr  string
+		steps bool
+		few   int // events of each writer, where more were not asked for
+	}{
+		"steps":        {server.Addr(), true, 5},
+		"transactions": {server.ReplicaAddr(), false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proxy := testserver.NewProxy(t, target.addr)
+			cut := mongotest.Server{URI: testserver.MongoURI(proxy.Addr())}
+			db := cut.Database(t)
+			writer := way{steps: target.steps}.open(t, db)
+			direct := mongotest.Connect(t, server.URI()).Database(db.Name())
+			exactSum(t, proxy, writer, direct, eventsEach(t, target.few))
+		})
+	}
+}
 
+// eventsEach is how many events each writer writes: 1,000 to see it for long.
+func eventsEach(t testing.TB, few int) int {
+	t.Helper()
+	s := os.Getenv("ONCE_WRITE_EVENTS")
+	if s == "" {
+		return few
+	}
+	each, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return each
+}
+
+func exactSum(
+	t *testing.T, proxy *testserver.Proxy, writer *oncemongo.Writer, direct *mongo.Database,
+	each int,
+) {
+	t.Helper()
+	const writers = 50
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(each+2)*time.Minute)
+	defer cancel()
 	var ended atomic.Bool
-	var cutting sync.WaitGroup
+	var cutting, all sync.WaitGroup
 	cuts := 0
-	cutting.Go(func() {
-		random := rand.New(rand.NewPCG(1, 2))
-		for !ended.Load() {
-			from, accepted := proxy.Forwarded(), proxy.Accepted()
-			proxy.CutAfter(least + random.Int64N(3*least))
-			testserver.Until(t, time.Hour, "connections are cut and made again", func() bool {
-				return ended.Load() || proxy.Forwarded() > from+least && proxy.Accepted() > accepted
-			})
-			cuts++
-		}
-		proxy.Restore()
-	})
-	var all sync.WaitGroup
+	cutting.Go(func() { cuts = cutAtRandom(t, proxy, &ended) })
 	var applied atomic.Int64
 	for n := range writers {
 		all.Go(func() {
@@ -313,7 +324,6 @@ func TestB06_B07_TheSumIsExactWhenConnectionsAreCut(t *testing.T) {
 		t.Error(err)
 	}
 	var got struct{ N int64 }
-	direct := mongotest.Connect(t, server.URI()).Database(db.Name())
 	err := direct.Collection("accounts").FindOne(ctx, bson.M{"_id": "acc1"}).Decode(&got)
 	if err != nil {
 		t.Fatal(err)
@@ -323,6 +333,23 @@ func TestB06_B07_TheSumIsExactWhenConnectionsAreCut(t *testing.T) {
 			got.N, applied.Load(), want)
 	}
 	t.Logf("%d cuts, %d of %d were told that they applied", cuts, applied.Load(), writers*each)
+}
+
+// cutAtRandom cuts all connections again and again until it has ended, and counts. So many bytes
+// pass between two cuts that some hundred commands do.
+func cutAtRandom(t *testing.T, proxy *testserver.Proxy, ended *atomic.Bool) (cuts int) {
+	const least = 100_000
+	random := rand.New(rand.NewPCG(1, 2))
+	defer proxy.Restore()
+	for !ended.Load() {
+		from, accepted := proxy.Forwarded(), proxy.Accepted()
+		proxy.CutAfter(least + random.Int64N(3*least))
+		testserver.Until(t, time.Hour, "connections are cut and made again", func() bool {
+			return ended.Load() || proxy.Forwarded() > from+least && proxy.Accepted() > accepted
+		})
+		cuts++
+	}
+	return cuts
 }
 
 // writeAtLast writes an event again as long as nobody knows whether it was written.

@@ -3,6 +3,7 @@ package oncemongo_test
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,12 +15,22 @@ import (
 	"github.com/oncekit/once/write/writetest"
 )
 
+// tooMuchFor are cases that a server can't be asked for. FerretDB takes no list within a list, and
+// reads a whole collection for each mark of a record, so that a thousand events take minutes; what
+// plays a replica set before it copies whole collections for each transaction.
+var tooMuchFor = map[string][]string{
+	"ferretdb": {"Append/KeepsTheOrder", "Batch/Large"},
+	"emulated": {
+		"Append/KeepsTheOrder", "Batch/Large", "Random/AsTheModel", "B06/BatchesInAnyOrder",
+		"B06/RepeatedIncrements",
+	},
+}
+
 func TestWriterKeepsEveryPromise(t *testing.T) {
 	eachWay(t, func(t *testing.T, w way) {
 		var cases []string
 		for _, c := range writetest.Cases() {
-			// FerretDB takes no list within a list.
-			if w.Name != "ferretdb" || c.Name != "Append/KeepsTheOrder" {
+			if !slices.Contains(tooMuchFor[w.Name], c.Name) {
 				cases = append(cases, c.Name)
 			}
 		}

@@ -24,13 +24,16 @@ type way struct {
 	steps bool
 }
 
-// eachWay runs a subtest for each way that the servers have: steps on FerretDB; where the
-// environment names a MongoDB, its transactions, and the steps there.
+// eachWay runs a subtest for each way that the servers have: steps on FerretDB, transactions on
+// what plays a replica set; where the environment names a MongoDB, both there.
 func eachWay(t *testing.T, test func(t *testing.T, w way)) {
 	t.Helper()
-	for _, s := range mongotest.Servers(t) {
+	for _, s := range append(mongotest.Servers(t), mongotest.Replica(t)) {
 		if s.Name != "ferretdb" {
 			t.Run(s.Name, func(t *testing.T) { test(t, way{Server: s}) })
+		}
+		if s.Name == "emulated" {
+			continue
 		}
 		t.Run(s.Name+" in steps", func(t *testing.T) { test(t, way{Server: s, steps: true}) })
 	}

@@ -27,9 +27,10 @@ import (
 // $$NOW. What is killed is the process: it never loses what it has acknowledged, for the operating
 // system keeps it.
 type MongoServer struct {
-	t         testing.TB
-	dir       string // empty: the process has a folder of its own
-	gate, raw int    // ports
+	t   testing.TB
+	dir string // empty: the process has a folder of its own
+	// ports
+	gate, raw, member int
 
 	mu    sync.Mutex
 	proc  *child.Process // nil while the server is down
@@ -80,6 +81,15 @@ func (s *MongoServer) URI() string { return MongoURI(s.Addr()) }
 
 // RawURI connects to FerretDB itself, whose updates are not atomic.
 func (s *MongoServer) RawURI() string { return MongoURI(loopback(s.raw)) }
+
+// ReplicaURI connects to a proxy that plays a replica set of one member before FerretDB, with
+// retryable writes and transactions. They run one at a time and are undone by putting back what was
+// there, so it shows what a client does with transactions, not how MongoDB isolates them. It has no
+// $$NOW and no TTL indexes either.
+func (s *MongoServer) ReplicaURI() string { return MongoURI(loopback(s.member)) }
+
+// ReplicaAddr is the host and port of ReplicaURI.
+func (s *MongoServer) ReplicaAddr() string { return loopback(s.member) }
 
 // MongoURI connects to a server without a login at a host and port, such as that of a [Proxy].
 func MongoURI(addr string) string { return "mongodb://" + addr + "/?directConnection=true" }
@@ -152,11 +162,10 @@ func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.It
 func (s *MongoServer) startAnywhere(start func(*exec.Cmd) (*child.Process, error)) error {
 	for range startTries {
 		var err error
-		if s.gate, err = findPort(); err != nil {
-			return err
-		}
-		if s.raw, err = findPort(); err != nil {
-			return err
+		for _, port := range []*int{&s.gate, &s.raw, &s.member} {
+			if *port, err = findPort(); err != nil {
+				return err
+			}
 		}
 		if err = s.start(start); !errors.Is(err, errPortTaken) {
 			return err
@@ -175,7 +184,9 @@ func (s *MongoServer) start(start func(*exec.Cmd) (*child.Process, error)) error
 	if err != nil {
 		return fmt.Errorf("build ferret: %w", err)
 	}
-	args := []string{"-listen", loopback(s.gate), "-raw", loopback(s.raw)}
+	args := []string{
+		"-listen", loopback(s.gate), "-raw", loopback(s.raw), "-member", loopback(s.member),
+	}
 	if s.dir != "" {
 		args = append(args, "-dir", s.dir)
 	}
@@ -220,7 +231,7 @@ func awaitLine(from *os.File) error {
 		return err
 	}
 	line, err := bufio.NewReader(from).ReadString('\n')
-	if err == nil && len(strings.Fields(line)) != 2 {
+	if err == nil && len(strings.Fields(line)) != 3 {
 		err = fmt.Errorf("it printed %q", line)
 	}
 	return err

@@ -24,7 +24,8 @@ const (
 type gate struct {
 	listener net.Listener
 	target   string
-	writing  sync.Mutex
+	writing  *sync.Mutex
+	member   *replica // nil: transactions and sessions are not known
 }
 
 func newGate(listen, target string) (*gate, error) {
@@ -32,7 +33,7 @@ func newGate(listen, target string) (*gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &gate{listener: l, target: target}, nil
+	return &gate{listener: l, target: target, writing: &sync.Mutex{}}, nil
 }
 
 func (g *gate) addr() string { return g.listener.Addr().String() }
@@ -62,7 +63,7 @@ func (g *gate) forward(client net.Conn) {
 		}
 		wanted := wantsAnswer(request)
 		takeLimit(request)
-		answer, err := g.ask(server, request)
+		answer, err := g.answer(server, request)
 		if err != nil {
 			return
 		}
@@ -75,6 +76,13 @@ func (g *gate) forward(client net.Conn) {
 			return
 		}
 	}
+}
+
+func (g *gate) answer(server net.Conn, request []byte) ([]byte, error) {
+	if g.member != nil {
+		return g.member.answer(server, request)
+	}
+	return g.ask(server, request)
 }
 
 // ask sends one message and returns its answer.

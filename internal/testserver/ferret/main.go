@@ -2,8 +2,12 @@
 // backend, and before it a proxy that lets one writing command through at a time, for FerretDB
 // itself updates a document in two steps between which others may write.
 //
-// It prints one line, the addresses of the proxy and of FerretDB, and ends when its standard input
-// does. It is a module of its own, so that FerretDB is no dependency of once.
+// A second proxy plays a member of a replica set, with retryable writes and with transactions that
+// run one at a time: for the code that needs them, which would not be run at all without it.
+//
+// It prints one line, the addresses of the proxy, of FerretDB and of the second proxy, and ends
+// when its standard input does. It is a module of its own, so that FerretDB is no dependency of
+// once.
 package main
 
 import (
@@ -22,15 +26,16 @@ func main() {
 	dir := flag.String("dir", "", "where the data is; without it in a folder that is gone in the end")
 	listen := flag.String("listen", "127.0.0.1:0", "host:port on which one write passes at a time")
 	raw := flag.String("raw", "127.0.0.1:0", "host:port of FerretDB itself")
+	member := flag.String("member", "127.0.0.1:0", "host:port of what plays a replica set")
 	flag.Parse()
-	if err := run(*dir, *listen, *raw); err != nil {
+	if err := run(*dir, *listen, *raw, *member); err != nil {
 		fmt.Fprintln(os.Stderr, "ferret:", err)
 		os.Exit(1)
 	}
 }
 
 // run serves until standard input ends.
-func run(dir, listen, raw string) error {
+func run(dir, listen, raw, member string) error {
 	if dir == "" {
 		made, err := os.MkdirTemp("", "ferret-")
 		if err != nil {
@@ -64,7 +69,13 @@ func run(dir, listen, raw string) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	go gate.serve()
-	fmt.Printf("%s %s\n", gate.addr(), uri.Host)
+	members, err := newGate(member, uri.Host)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	members.writing, members.member = gate.writing, newReplica(members)
+	go members.serve()
+	fmt.Printf("%s %s %s\n", gate.addr(), uri.Host, members.addr())
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	stop()
 	return <-ended

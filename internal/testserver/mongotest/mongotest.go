@@ -28,7 +28,7 @@ const closeLimit = 30 * time.Second
 
 // Server is a server that tests run against.
 type Server struct {
-	// Name is "ferretdb" or "mongodb".
+	// Name is "ferretdb", "emulated" or "mongodb".
 	Name string
 	// URI connects to it.
 	URI string
@@ -56,6 +56,13 @@ func Servers(t testing.TB) []Server {
 func Ferret(t testing.TB) Server {
 	t.Helper()
 	return Server{Name: "ferretdb", URI: testserver.SharedMongo(t).URI()}
+}
+
+// Replica is FerretDB behind a proxy that plays a replica set with transactions, shared by the tests
+// of this process (testserver.MongoServer.ReplicaURI).
+func Replica(t testing.TB) Server {
+	t.Helper()
+	return Server{Name: "emulated", URI: testserver.SharedMongo(t).ReplicaURI()}
 }
 
 // Real is the server of the environment, if it names one.
