@@ -10,57 +10,52 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/oncekit/once"
 	"github.com/oncekit/once/write"
 )
 
-// The defaults and bounds of [WriterConfig].
 const (
-	// DefaultEvents is the collection in which events are remembered.
-	DefaultEvents = "once_events"
-	// DefaultEventRetention is how long an event is remembered.
-	DefaultEventRetention = 7 * 24 * time.Hour
-	// DefaultWriteWait is how long one call tries.
-	DefaultWriteWait = 10 * time.Second
-	// DefaultPending is how many ids a document holds at most.
-	DefaultPending = 64
+	defaultEvents         = "once_events"
+	defaultEventRetention = 30 * 24 * time.Hour
+	defaultPatience       = 10 * time.Second
+	defaultPending        = 64
 	// maxPending bounds the list in a document: with ids of write.MaxID bytes, half a megabyte.
 	maxPending = 1024
 )
 
-// WriterConfig says what a [Writer] writes to.
+// WriterConfig is how a [Writer] works. Targets has to be set.
 type WriterConfig struct {
-	// Targets are the collections that events change. At least one.
+	// Targets are the collections whose documents events change. Their default key is "_id".
 	Targets []write.Target
-	// Events is the collection in which events are remembered. Default DefaultEvents.
+	// Events is the collection of the events' records. Default "once_events".
 	Events string
-	// Retention is how long an event is remembered after it was written; after that it would be
-	// written again. Sweep forgets. Default DefaultEventRetention.
+	// Retention is how long an event is remembered. Default 30 days.
 	Retention time.Duration
-	// Wait is how long one call tries to get through to a server that does not answer or a document
-	// that is busy, if the caller's context does not end earlier. Default DefaultWriteWait.
-	Wait time.Duration
-	// Pending is how many events may be between the change of one document and its
-	// confirmation, where there are no transactions: the document holds their ids. At most 1,024.
-	// Default DefaultPending.
+	// Patience is how long a call waits for a document that is busy, or a server that is not there
+	// for a moment; its context may end it earlier. Default 10 s.
+	Patience time.Duration
+	// Pending is how many events may be between the change of one document and its confirmation,
+	// where there are no transactions: the document holds their ids. At most 1024. Default 64.
 	Pending int
-	// Steps: the steps are taken although the server has transactions.
+	// Steps: the steps are taken although the server has transactions. Default false.
 	Steps bool
-	// Logger is told what a person should know; never a key or a value. nil: nobody.
+	// Logger is told of events that could not be finished; never of a key or a value. Default:
+	// nobody.
 	Logger *slog.Logger
 }
 
 func (c *WriterConfig) fill() error {
 	if c.Events == "" {
-		c.Events = DefaultEvents
+		c.Events = defaultEvents
 	}
 	if c.Retention == 0 {
-		c.Retention = DefaultEventRetention
+		c.Retention = defaultEventRetention
 	}
-	if c.Wait == 0 {
-		c.Wait = DefaultWriteWait
+	if c.Patience == 0 {
+		c.Patience = defaultPatience
 	}
 	if c.Pending == 0 {
-		c.Pending = DefaultPending
+		c.Pending = defaultPending
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -68,8 +63,8 @@ func (c *WriterConfig) fill() error {
 	switch {
 	case c.Retention < 0:
 		return errors.New("a negative Retention")
-	case c.Wait < 0:
-		return errors.New("a negative Wait")
+	case c.Patience < 0:
+		return errors.New("a negative Patience")
 	case c.Pending < 1 || c.Pending > maxPending:
 		return fmt.Errorf("a Pending of %d, not 1 to %d", c.Pending, maxPending)
 	}
@@ -91,7 +86,10 @@ type Writer struct {
 	stop func(step string) error
 }
 
-var _ write.Writer = (*Writer)(nil)
+var (
+	_ write.Writer = (*Writer)(nil)
+	_ once.Sweeper = (*Writer)(nil)
+)
 
 // NewWriter makes a writer over the user's client, without asking the server. [Writer.Open] it
 // before use.
@@ -152,7 +150,7 @@ func (w *Writer) Write(ctx context.Context, e write.Event) (write.Result, error)
 	if err != nil {
 		return write.Result{}, err
 	}
-	limited, cancel := context.WithTimeout(ctx, w.conf.Wait)
+	limited, cancel := context.WithTimeout(ctx, w.conf.Patience)
 	defer cancel()
 	return w.writeOne(limited, j)
 }

@@ -30,7 +30,7 @@ func (w *Writer) Apply(
 	if err != nil {
 		return write.Result{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, w.conf.Wait)
+	ctx, cancel := context.WithTimeout(ctx, w.conf.Patience)
 	defer cancel()
 	retry := newRetry()
 	for {

@@ -32,7 +32,7 @@ func (w *Writer) WriteAll(ctx context.Context, events []write.Event) ([]write.Re
 		}
 	}
 	// A batch may take longer than one event.
-	limited, cancel := context.WithTimeout(ctx, w.conf.Wait*batchWaits)
+	limited, cancel := context.WithTimeout(ctx, w.conf.Patience*batchPatience)
 	defer cancel()
 	b.write(limited, slices.DeleteFunc(jobs, func(j *writeJob) bool { return j == nil }))
 	if len(events) > 0 && allUnknown(b.results) {
@@ -42,8 +42,8 @@ func (w *Writer) WriteAll(ctx context.Context, events []write.Event) ([]write.Re
 }
 
 const (
-	// batchWaits is how many times the wait of one call a batch may take.
-	batchWaits = 3
+	// batchPatience is how many times the wait of one call a batch may take.
+	batchPatience = 3
 	// batchRounds bounds how often what follows a change that was refused is sent again at once.
 	batchRounds = 8
 )

@@ -115,7 +115,7 @@ func TestB06_ABatchWhoseWriterEndsIsFinishedByAnother(t *testing.T) {
 						t.Errorf("result %+v of the writer that ends", r)
 					}
 				}
-				if _, err := second.Sweep(testContext(t)); err != nil {
+				if _, err := second.Sweep(testContext(t), 1000); err != nil {
 					t.Fatal(err)
 				}
 				results, err := second.WriteAll(testContext(t), events)
@@ -180,12 +180,12 @@ func TestB08_WhatIsForgottenLeavesNothingBehind(t *testing.T) {
 		} else {
 			must(t, writer, e, write.Applied)
 		}
-		if n, err := writer.Sweep(ctx); n != 0 || err != nil {
+		if n, err := writer.Sweep(ctx, 1000); n != 0 || err != nil {
 			t.Errorf("%d forgotten, %v; want none", n, err)
 		}
 		must(t, writer, e, write.Duplicate)
 		age(t, db, "e1")
-		if n, err := writer.Sweep(ctx); n != 1 || err != nil {
+		if n, err := writer.Sweep(ctx, 1000); n != 1 || err != nil {
 			t.Errorf("%d forgotten, %v; want 1", n, err)
 		}
 		must(t, writer, e, write.Applied)

@@ -25,7 +25,7 @@ func (b *batch) carry(ctx context.Context, jobs []*writeJob) {
 		b.fail(changed, err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchWaits*finishLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchPatience*finishLimit)
 	defer cancel()
 	changed = b.mark(ctx, changed)
 	if err := b.w.stop(stepMark); err != nil {

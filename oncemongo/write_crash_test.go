@@ -91,7 +91,7 @@ func TestB06_AWriterThatEndsAfterAStepIsFinishedByAnother(t *testing.T) {
 							t.Fatalf("the writer that ends: %v", err)
 						}
 						if by == "sweep" {
-							if _, err := second.Sweep(testContext(t)); err != nil {
+							if _, err := second.Sweep(testContext(t), 1000); err != nil {
 								t.Fatal(err)
 							}
 						}
@@ -320,7 +320,7 @@ func exactSum(
 	all.Wait()
 	ended.Store(true)
 	cutting.Wait()
-	if _, err := writer.Sweep(ctx); err != nil {
+	if _, err := writer.Sweep(ctx, 1000); err != nil {
 		t.Error(err)
 	}
 	var got struct{ N int64 }

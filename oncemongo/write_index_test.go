@@ -82,7 +82,7 @@ func TestB09_NothingIsMadeInAUsersCollection(t *testing.T) {
 		db, ctx := w.Database(t), testContext(t)
 		writer := w.open(t, db)
 		must(t, writer, acc1Event("e", write.Insert{Set: write.Fields{"a": 1}}), write.Applied)
-		if _, err := writer.Sweep(ctx); err != nil {
+		if _, err := writer.Sweep(ctx, 1000); err != nil {
 			t.Fatal(err)
 		}
 		cursor, err := db.Collection("accounts").Indexes().List(ctx)

@@ -41,7 +41,7 @@ func TestWriterKeepsEveryPromise(t *testing.T) {
 					unique(t, db, target.Name, target.Key)
 				}
 			}
-			conf := oncemongo.WriterConfig{Targets: writetest.Targets(), Wait: time.Minute}
+			conf := oncemongo.WriterConfig{Targets: writetest.Targets(), Patience: time.Minute}
 			return writetest.Harness{
 				Writer: w.openWith(t, db, conf),
 				Second: w.openWith(t, db, conf),

@@ -17,20 +17,20 @@ const sweepPage = 500
 // are in it: mostly their writers are about to.
 const fullLooks = 4
 
-// Sweep finishes the events that writers left pending, which ended or lost their server in the
-// middle, and forgets those that are older than the retention by the server's clock. It returns how
-// many it forgot. Events that can't be finished now stay. Call it every few minutes, in any number
-// of processes.
-func (w *Writer) Sweep(ctx context.Context) (int64, error) {
-	if _, err := w.opened(); err != nil {
+// Sweep forgets up to limit events whose retention is over by the server's clock, and returns how
+// many. Before that it finishes the events that writers left pending, which ended or lost their
+// server in the middle; what can't be finished now stays. Call it now and then, for example every
+// minute, in any number of processes, again at once while it returns limit.
+func (w *Writer) Sweep(ctx context.Context, limit int) (int, error) {
+	if _, err := w.opened(); err != nil || limit <= 0 {
 		return 0, err
 	}
 	if err := w.finishPending(ctx); err != nil {
-		return 0, fmt.Errorf("sweep: %w", err)
+		return 0, fmt.Errorf("sweep events: %w", err)
 	}
 	now, err := serverTime(ctx, w.db)
 	if err != nil {
-		return 0, fmt.Errorf("sweep: %w", err)
+		return 0, fmt.Errorf("sweep events: %w", err)
 	}
 	old := bson.D{
 		{Key: "state", Value: bson.D{
@@ -38,17 +38,19 @@ func (w *Writer) Sweep(ctx context.Context) (int64, error) {
 		}},
 		{Key: "at", Value: bson.D{{Key: "$lt", Value: now.Add(-w.conf.Retention)}}},
 	}
-	var forgotten int64
-	for {
-		n, err := w.forget(ctx, old)
+	forgotten := 0
+	for forgotten < limit {
+		page := min(sweepPage, limit-forgotten)
+		n, err := w.forget(ctx, old, page)
 		forgotten += n
 		if err != nil {
-			return forgotten, fmt.Errorf("sweep: %w", err)
+			return forgotten, fmt.Errorf("sweep events: %w", err)
 		}
-		if n < sweepPage {
-			return forgotten, nil
+		if n < page {
+			break
 		}
 	}
+	return forgotten, nil
 }
 
 // finishPending takes up each event that is pending, once.
@@ -81,7 +83,7 @@ func (w *Writer) finishPending(ctx context.Context) error {
 // finish takes up one pending event. What prevents it is told to the logger; it stays pending, or
 // is refused.
 func (w *Writer) finish(ctx context.Context, r *eventRecord) {
-	ctx, cancel := context.WithTimeout(ctx, w.conf.Wait)
+	ctx, cancel := context.WithTimeout(ctx, w.conf.Patience)
 	defer cancel()
 	j, err := w.jobOf(r, w.now())
 	if err == nil {
@@ -95,9 +97,9 @@ func (w *Writer) finish(ctx context.Context, r *eventRecord) {
 
 // forget deletes a page of records. Ids of theirs that are still in documents, since a writer ended
 // before its last step, are taken out first: a later event of the same id would be taken for done.
-func (w *Writer) forget(ctx context.Context, old bson.D) (int64, error) {
+func (w *Writer) forget(ctx context.Context, old bson.D, limit int) (int, error) {
 	var page []eventRecord
-	cursor, err := w.events.Find(ctx, old, options.Find().SetLimit(sweepPage))
+	cursor, err := w.events.Find(ctx, old, options.Find().SetLimit(int64(limit)))
 	if err == nil {
 		err = cursor.All(ctx, &page)
 	}
@@ -128,7 +130,7 @@ func (w *Writer) forget(ctx context.Context, old bson.D) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return deleted.DeletedCount, nil
+	return int(deleted.DeletedCount), nil
 }
 
 // takeOut takes ids out of a document's list, and raises its epoch.

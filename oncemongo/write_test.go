@@ -43,8 +43,8 @@ func eachWay(t *testing.T, test func(t *testing.T, w way)) {
 func (w way) open(t testing.TB, db *mongo.Database, more ...write.Target) *oncemongo.Writer {
 	t.Helper()
 	return w.openWith(t, db, oncemongo.WriterConfig{
-		Targets: append([]write.Target{{Name: "accounts"}}, more...),
-		Wait:    time.Minute,
+		Targets:  append([]write.Target{{Name: "accounts"}}, more...),
+		Patience: time.Minute,
 	})
 }
 

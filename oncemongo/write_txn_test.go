@@ -17,7 +17,7 @@ import (
 
 func confOf(pending int) oncemongo.WriterConfig {
 	return oncemongo.WriterConfig{
-		Targets: []write.Target{{Name: "accounts"}}, Wait: time.Minute, Pending: pending,
+		Targets: []write.Target{{Name: "accounts"}}, Patience: time.Minute, Pending: pending,
 	}
 }
 

@@ -58,8 +58,8 @@ func Ferret(t testing.TB) Server {
 	return Server{Name: "ferretdb", URI: testserver.SharedMongo(t).URI()}
 }
 
-// Replica is FerretDB behind a proxy that plays a replica set with transactions, shared by the tests
-// of this process (testserver.MongoServer.ReplicaURI).
+// Replica is FerretDB behind a proxy that plays a replica set with transactions, shared by the
+// tests of this process (testserver.MongoServer.ReplicaURI).
 func Replica(t testing.TB) Server {
 	t.Helper()
 	return Server{Name: "emulated", URI: testserver.SharedMongo(t).ReplicaURI()}
