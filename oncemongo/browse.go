@@ -141,10 +141,14 @@ func (s *Store) Row(ctx context.Context, k queue.Kind, id string) (d queue.RowDe
 		return d, asUnavailable(err)
 	}
 	d.Attempts = attemptsOf(&r)
-	if d.Arrivals, err = s.arrivals(ctx, r.Seq); err != nil {
-		return d, asUnavailable(err)
+	if r.Duplicates+r.Conflicts > 0 {
+		if d.Arrivals, err = s.arrivals(ctx, r.Seq); err != nil {
+			return d, asUnavailable(err)
+		}
 	}
-	d.Audit, err = s.audit(ctx, k.String()+"/"+r.ID)
+	if r.Acted {
+		d.Audit, err = s.audit(ctx, k.String()+"/"+r.ID)
+	}
 	return d, asUnavailable(err)
 }
 

@@ -258,7 +258,7 @@ func (t *txn) prefetchGrants(grants []queue.Grant) error {
 	for _, k := range []queue.Kind{queue.Callback, queue.Effect} {
 		var seqs []int64
 		for _, g := range grants {
-			if kindOf(g.Seq) == k {
+			if kindOf(g.Seq) == k && !t.s.isLive(g.Seq) {
 				seqs = append(seqs, g.Seq)
 			}
 		}

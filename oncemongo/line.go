@@ -121,17 +121,15 @@ func (t *txn) readLines(lane string, keys []string) error {
 	}
 	stored := t.s.turn.state.lane(lane) // as of the last commit
 	for _, k := range t.kindsIn(lane) {
-		of := bson.D{{Key: "lane", Value: lane},
-			{Key: "order_key", Value: bson.D{{Key: "$in", Value: keys}}}}
 		if stored.Working > 0 {
-			err := t.eachOfLine(k, append(slices.Clone(of), bson.E{Key: "phase",
-				Value: phaseWorking}), func(l *storedLine, seq int64) { l.holder = seq })
+			err := t.eachOfLine(k, rowQuery{Lane: lane, Phases: []phase{phaseWorking}}, keys,
+				func(l *storedLine, seq int64) { l.holder = seq })
 			if err != nil {
 				return err
 			}
 		}
 		if stored.InLine > 0 {
-			err := t.eachOfLine(k, append(of, bson.E{Key: "in_line", Value: true}),
+			err := t.eachOfLine(k, rowQuery{Lane: lane, InLine: true}, keys,
 				func(l *storedLine, seq int64) {
 					if l.head == 0 || seq < l.head {
 						l.head = seq
@@ -145,8 +143,24 @@ func (t *txn) readLines(lane string, keys []string) error {
 	return nil
 }
 
-// eachOfLine calls fn with the rows of a query and what is known of their keys.
-func (t *txn) eachOfLine(k queue.Kind, filter bson.D, fn func(*storedLine, int64)) error {
+// eachOfLine calls fn with the rows of a query that have one of the order keys, and what is known
+// of that.
+func (t *txn) eachOfLine(k queue.Kind, q rowQuery, keys []string,
+	fn func(*storedLine, int64)) error {
+	l, err := t.alive(k)
+	if err != nil {
+		return err
+	}
+	if l != nil {
+		for seq, r := range l.rows {
+			if line := t.lines[lineKey{q.Lane, r.row.OrderKey}]; line != nil && q.match(r.row) &&
+				slices.Contains(keys, r.row.OrderKey) {
+				fn(line, seq)
+			}
+		}
+		return nil
+	}
+	filter := append(q.filter(), bson.E{Key: "order_key", Value: bson.D{{Key: "$in", Value: keys}}})
 	found, err := t.s.find(t.ctx, rowsOf(k), filter, bson.D{{Key: "_id", Value: 1}}, maxHeads,
 		bson.D{{Key: "lane", Value: 1}, {Key: "order_key", Value: 1}})
 	if err != nil {

@@ -29,6 +29,8 @@ func (s *Store) act(ctx context.Context, k queue.Kind, id string, by queue.Actio
 		if err := fn(t, r); err != nil {
 			return err
 		}
+		t.change(r)
+		r.Acted = true
 		t.record(k.String()+"/"+id, by)
 		return nil
 	})

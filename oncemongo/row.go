@@ -97,6 +97,8 @@ type row struct {
 	Waits       []string    `bson:"waits,omitempty"`
 	WaitUntil   stamp       `bson:"wait_until,omitempty"`
 	Attempts    []attempt   `bson:"attempts,omitempty"`
+	// Acted is true once a person did something to it.
+	Acted bool `bson:"acted,omitempty"`
 	// Accepted are the revisions that people made of conflicting arrivals.
 	Accepted []revisionOf `bson:"accepted,omitempty"`
 	// Newest is the number of the newest callback under the identity of this one, if that is

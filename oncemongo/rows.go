@@ -32,6 +32,14 @@ func (s *rowShelf) of(k queue.Kind) *shelf[int64, row] {
 
 // row returns a row by its number; once.ErrNotFound if there is none.
 func (t *txn) row(seq int64) (*row, error) {
+	if l := t.s.live[kindOf(seq)]; l != nil {
+		if kept, ok := l.rows[seq]; ok {
+			if r := (rowsShelf{t.rows.of(kindOf(seq))}).keepLive(seq, kept); r != nil {
+				return r, nil
+			}
+			return nil, once.ErrNotFound
+		}
+	}
 	r, err := t.rows.of(kindOf(seq)).get(seq)
 	if err == nil && r == nil {
 		err = once.ErrNotFound
@@ -173,6 +181,15 @@ func (q *rowQuery) order() string {
 // batch did not change, and those that it did.
 func (t *txn) selectRows(q rowQuery, limit int) ([]*row, error) {
 	s := rowsShelf{t.rows.of(q.Kind)}
+	if q.ofUnfinished() {
+		l, err := t.alive(q.Kind)
+		if err != nil {
+			return nil, err
+		}
+		if l != nil {
+			return t.selectLive(l, q, limit), nil
+		}
+	}
 	stored, err := t.find(s.name, q.filter(), bson.D{{Key: q.order(), Value: 1}},
 		limit+s.changedIn(q.After, q.Upto))
 	if err != nil {
@@ -195,11 +212,33 @@ func (t *txn) selectRows(q rowQuery, limit int) ([]*row, error) {
 			out = append(out, r)
 		}
 	}
-	out = append(out, t.changed(q.Kind, &q)...)
-	slices.SortFunc(out, func(a, b *row) int {
+	return q.first(append(out, t.changed(q.Kind, &q)...), limit), nil
+}
+
+// first sorts rows and returns the first ones.
+func (q *rowQuery) first(rows []*row, limit int) []*row {
+	slices.SortFunc(rows, func(a, b *row) int {
 		return cmp.Or(cmp.Compare(q.by(a), q.by(b)), cmp.Compare(a.Seq, b.Seq))
 	})
-	return out[:min(limit, len(out))], nil
+	return rows[:min(limit, len(rows))]
+}
+
+// selectLive returns the first rows of a query among those that are kept in memory.
+func (t *txn) selectLive(l *live, q rowQuery, limit int) []*row {
+	s := rowsShelf{t.rows.of(q.Kind)}
+	var out []*row
+	for seq, r := range l.rows {
+		if !s.touched(seq) && q.match(r.row) {
+			out = append(out, r.row)
+		}
+	}
+	out = q.first(append(out, t.changed(q.Kind, &q)...), limit)
+	for i, r := range out {
+		if kept, ok := l.rows[r.Seq]; ok && kept.row == r {
+			out[i] = s.keepLive(r.Seq, kept)
+		}
+	}
+	return out
 }
 
 // rowsShelf counts what was changed of it.

@@ -45,6 +45,8 @@ type Config struct {
 	turnLost, turnYield, turnPause, turnShare, turnIdle time.Duration
 	// alone is set by tests that killed all other nodes.
 	alone bool
+	// noLive asks the database for every row.
+	noLive bool
 	// facts are those of the server, if they are known. Default: it is probed.
 	facts *Facts
 	// failpoint is asked at each point whether the process ends there.
@@ -87,6 +89,9 @@ type Store struct {
 
 	// Only the writer uses these.
 	turn turn
+	// live are the unfinished rows, since this node has the turn for some batches.
+	live    map[queue.Kind]*live
+	batches int
 	// singly has for each lane how many of its rows are worked singly, since a node was lost.
 	singly map[string]int
 

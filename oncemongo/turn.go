@@ -186,6 +186,7 @@ func (s *Store) begin(ctx context.Context, doc turnDoc, lost bool) error {
 			return err
 		}
 		s.turn.counts = counts
+		s.forgetLive()
 		s.bells.ringAll()
 	}
 	s.turn.owed, s.turn.held, s.turn.since = false, true, time.Now()

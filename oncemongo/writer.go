@@ -211,6 +211,7 @@ func (s *Store) commit(ctx context.Context, t *txn) error {
 		return err
 	}
 	next := t.finalState()
+	s.batches++
 	if len(journal) == 0 && reflect.DeepEqual(next, s.turn.state) {
 		t.committed()
 		return nil
@@ -221,6 +222,7 @@ func (s *Store) commit(ctx context.Context, t *txn) error {
 	}
 	s.turn.n++
 	s.turn.state = next
+	t.keepLive(s.turn.n)
 	for k, n := range t.deltas {
 		s.turn.counts[k] += n
 	}
