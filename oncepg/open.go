@@ -35,7 +35,8 @@ func unavailable(err error) error {
 	return err
 }
 
-// eventsSQL creates the table of the events' records. Ids compare byte for byte.
+// eventsSQL creates the table of the events' records. Ids compare byte for byte. No statistics are
+// made while it is small: plans that are kept would be made for a small table.
 const eventsSQL = `CREATE TABLE %[1]s (
 	id text COLLATE "C" CONSTRAINT %[2]s PRIMARY KEY,
 	digest bytea NOT NULL,
@@ -45,7 +46,7 @@ const eventsSQL = `CREATE TABLE %[1]s (
 	outcome text NOT NULL,
 	numbers jsonb,
 	at timestamptz NOT NULL
-);
+) WITH (autovacuum_analyze_threshold = 5000);
 CREATE INDEX %[3]s ON %[1]s (at);`
 
 // EventsSQL is what creates the table of the events' records, for those who let Open create

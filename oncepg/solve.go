@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	mathrand "math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -103,7 +104,7 @@ func (v *solver) solve(ctx context.Context, pending []*job) error {
 		if pending = left(pending); len(pending) == 0 {
 			return nil
 		}
-		answers, err := v.send(ctx, plan.queries)
+		answers, err := v.send(ctx, plan)
 		if err == nil {
 			v.rivals = 0
 			err = plan.read(answers)
@@ -144,14 +145,26 @@ func (v *solver) solve(ctx context.Context, pending []*job) error {
 
 // send carries out statements. Outside of a caller's transaction, whose connection a deadline would
 // end, they get no longer than the call's patience: a rival may hold a row for as long as it likes.
-func (v *solver) send(ctx context.Context, qs []query) ([][]row, error) {
+func (v *solver) send(ctx context.Context, p plan) ([][]row, error) {
 	if !v.joined() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, v.until)
 		defer cancel()
 	}
-	return v.run(ctx, qs, v.careful)
+	if _, isPool := v.runner.(poolRunner); !isPool || p.lean {
+		return v.run(ctx, p.queries, v.careful)
+	}
+	answers, err := v.run(ctx, slices.Insert(p.queries, 0, query{sql: planAnew}), v.careful)
+	if err != nil {
+		return nil, err
+	}
+	return answers[1:], nil
 }
+
+// planAnew, for this transaction only, has the statements after it planned for the tables as they
+// are. A kept plan is from when the tables were small, and would go on reading all of them until
+// statistics are made again.
+const planAnew = "SELECT set_config('plan_cache_mode', 'force_custom_plan', true)"
 
 // left are those that have no result.
 func left(jobs []*job) []*job {
