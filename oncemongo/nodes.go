@@ -184,10 +184,12 @@ func (s *Store) look(ctx context.Context) error {
 	if err := s.clock.set(ctx, s); err != nil {
 		return err
 	}
-	head, err := s.readTurn(ctx, bson.D{{Key: "n", Value: 1}, {Key: "state.timer", Value: 1}})
+	head, err := s.readTurn(ctx, bson.D{{Key: "n", Value: 1}, {Key: "wanted", Value: 1},
+		{Key: "state.timer", Value: 1}})
 	if err != nil {
 		return err
 	}
+	s.wanted.Store(head.Wanted != "" && head.Wanted != s.node)
 	if old := s.seen.Swap(head.N); head.N > old {
 		s.bells.ringAll()
 	}
@@ -206,6 +208,13 @@ func (s *Store) lookAtNodes(ctx context.Context, seen map[string]*neighbour) err
 	if err != nil {
 		return err
 	}
+	others := len(list)
+	for _, n := range list {
+		if n.ID == s.node {
+			others--
+		}
+	}
+	s.solo.Store(others == 0)
 	for _, n := range list {
 		if n.ID == s.node {
 			continue

@@ -100,8 +100,10 @@ type Store struct {
 	// seen is the last commit of which this node's lanes were told.
 	seen   atomic.Int64
 	killed atomic.Bool
-	bells  bells
-	clock  serverClock
+	// solo is true while no other node is seen, wanted while one waits for the turn.
+	solo, wanted atomic.Bool
+	bells        bells
+	clock        serverClock
 
 	records *Records
 

@@ -254,3 +254,31 @@ func TestD08WhatALostNodeHadInHandIsDueAgain(t *testing.T) {
 		})
 	})
 }
+
+// A node that is alone keeps the turn; one that comes gets it all the same, without being told that
+// anybody was lost.
+func TestANodeThatIsAloneGivesTheTurnToOneThatComes(t *testing.T) {
+	mongotest.Each(t, func(t *testing.T, server mongotest.Server) {
+		facts := factsOf(t, server)
+		db := server.Database(t)
+		cfg := Config{facts: &facts, Poll: 10 * time.Millisecond, turnLost: time.Hour,
+			NodeLost: time.Hour}
+		a := openIn(t, db, cfg)
+		await(t, "the first node sees that it is alone", a.solo.Load)
+		if _, err := a.Append(t.Context(), []queue.Arrival{crashArrival("x")}); err != nil {
+			t.Fatal(err)
+		}
+		head, err := a.readTurn(t.Context(), headFields)
+		if err != nil || head.Holder != a.node {
+			t.Errorf("the turn is held by %q, want %q, %v", head.Holder, a.node, err)
+		}
+		b := openIn(t, db, cfg) // it opens with a batch of its own
+		if len(b.singly) > 0 {
+			t.Errorf("it took the turn as if a node had been lost: %v", b.singly)
+		}
+		if got, err := b.Append(t.Context(), []queue.Arrival{crashArrival("x")}); err != nil ||
+			got[0].Outcome != queue.Duplicate {
+			t.Errorf("a repeat at the other node: %+v, %v", got, err)
+		}
+	})
+}

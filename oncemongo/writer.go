@@ -75,13 +75,19 @@ func (s *Store) write() {
 	idle := time.NewTimer(time.Hour)
 	defer idle.Stop()
 	for {
-		idle.Reset(s.cfg.turnIdle)
+		if s.solo.Load() { // nobody takes turns with us; one that comes is seen by look
+			idle.Reset(s.cfg.Poll)
+		} else {
+			idle.Reset(s.cfg.turnIdle)
+		}
 		select {
 		case first := <-s.ops:
 			s.batch(s.drain(first))
 			s.share()
 		case <-idle.C:
-			s.yield()
+			if s.wanted.Load() || !s.solo.Load() {
+				s.yield()
+			}
 		case <-s.quit:
 			for batch := s.drain(nil); len(batch) > 0; batch = s.drain(nil) {
 				s.batch(batch)
