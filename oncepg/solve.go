@@ -151,7 +151,8 @@ func (v *solver) send(ctx context.Context, p plan) ([][]row, error) {
 		ctx, cancel = context.WithDeadline(ctx, v.until)
 		defer cancel()
 	}
-	if _, isPool := v.runner.(poolRunner); !isPool || p.lean {
+	_, isPool := v.runner.(poolRunner)
+	if one := len(p.jobs) == 1 && len(p.jobs[0]) == 1; !isPool || one {
 		return v.run(ctx, p.queries, v.careful)
 	}
 	answers, err := v.run(ctx, slices.Insert(p.queries, 0, query{sql: planAnew}), v.careful)
@@ -162,8 +163,9 @@ func (v *solver) send(ctx context.Context, p plan) ([][]row, error) {
 }
 
 // planAnew, for this transaction only, has the statements after it planned for the tables as they
-// are. A kept plan is from when the tables were small, and would go on reading all of them until
-// statistics are made again.
+// are, and for as many events. A kept plan is from when the tables were small, and would go on
+// reading all of them until statistics are made again. For one event it would cost more than the
+// statement.
 const planAnew = "SELECT set_config('plan_cache_mode', 'force_custom_plan', true)"
 
 // left are those that have no result.

@@ -47,7 +47,10 @@ const plainArgs = 5
 //	hits   what came of each: applied or stale
 //	e      records it
 //
-// The rows are updated before any is inserted, rather than by ON CONFLICT DO UPDATE: that would
+// OFFSET 0 has records looked up one by one by their index: rather than look up a hundred, the
+// planner would read thousands.
+//
+// Rows that are there are updated and only others inserted, rather than by ON CONFLICT DO UPDATE: that would
 // check NOT NULL and CHECK against a row which is not to be. Records come last, because they hold
 // the numbers that came out: a rival with the same event then breaks their unique index, which
 // undoes the statement. All parts see the same snapshot, and an update that waited for a rival goes
@@ -72,8 +75,8 @@ func (f *form) statement(events string) string {
 	f.writeHits(&b)
 	fmt.Fprintf(&b, "e AS (INSERT INTO %s "+
 		"(id, digest, owner, target, key, outcome, numbers, at)\n"+
-		"SELECT f.eid, decode(f.dig, 'hex'), decode(f.own, 'hex'), %s, f.ekey, h.outcome, "+
-		"h.nums, clock_timestamp()\nFROM hits h JOIN fresh f ON f.eid = h.eid "+
+		"SELECT h.eid, decode(h.dig, 'hex'), decode(h.own, 'hex'), %s, h.ekey, h.outcome, "+
+		"h.nums, clock_timestamp() FROM hits h\n"+
 		"RETURNING id, outcome, numbers, at)\n", events, literal(f.table.name))
 	f.writeAnswer(&b, events)
 	return b.String()
@@ -92,7 +95,8 @@ func (f *form) writeFresh(b *strings.Builder, events string) {
 	for i, c := range f.columns {
 		fmt.Fprintf(b, ", d.c%d::%s AS c%d", i, c.typ, i)
 	}
-	fmt.Fprintf(b, "\nFROM d WHERE NOT EXISTS (SELECT 1 FROM %s v WHERE v.id = d.eid)),\n", events)
+	fmt.Fprintf(b, "\nFROM d WHERE NOT EXISTS "+
+		"(SELECT 1 FROM %s v WHERE v.id = d.eid OFFSET 0)),\n", events)
 }
 
 func (f *form) key() string { return quoteColumn(f.table.key.name) }
@@ -108,7 +112,7 @@ func (f *form) writeUpdate(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "u AS (UPDATE %s AS t SET %s\nFROM fresh f WHERE t.%s = f.k%s\n"+
-		"RETURNING f.eid, %s AS nums),\n", f.table.quoted, f.assignments(ofFresh), f.key(),
+		"RETURNING f.eid, f.dig, f.own, f.ekey, %s AS nums),\n", f.table.quoted, f.assignments(ofFresh), f.key(),
 		f.conditions(ofFresh, f.fromArg()), f.numbers())
 }
 
@@ -223,9 +227,6 @@ func (f *form) writeInsert(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "i AS (INSERT INTO %s AS t (%s)\nSELECT %s FROM fresh f\nWHERE ",
 		f.table.quoted, strings.Join(names, ", "), strings.Join(values, ", "))
-	if f.updates { // also makes u come first
-		b.WriteString("NOT EXISTS (SELECT 1 FROM u WHERE u.eid = f.eid) AND ")
-	}
 	fmt.Fprintf(b, "NOT EXISTS (SELECT 1 FROM %s x WHERE x.%s = f.k)\n"+
 		"ON CONFLICT (%s) DO NOTHING RETURNING t.%s AS k, %s AS nums),\n",
 		f.table.quoted, f.key(), f.key(), f.key(), f.numbers())
@@ -234,15 +235,16 @@ func (f *form) writeInsert(b *strings.Builder) {
 func (f *form) writeHits(b *strings.Builder) {
 	var parts []string
 	if f.updates {
-		parts = append(parts, "SELECT eid, 'applied' AS outcome, nums FROM u")
+		parts = append(parts, "SELECT u.*, 'applied' AS outcome FROM u")
 	}
 	if f.inserts {
 		parts = append(parts,
-			"SELECT f.eid, 'applied' AS outcome, i.nums FROM i JOIN fresh f ON f.k = i.k")
+			"SELECT f.eid, f.dig, f.own, f.ekey, i.nums, 'applied' AS outcome "+
+				"FROM i JOIN fresh f ON f.k = i.k")
 	}
 	if f.newer >= 0 {
-		parts = append(parts, fmt.Sprintf("SELECT f.eid, 'stale' AS outcome, NULL::jsonb AS nums "+
-			"FROM fresh f JOIN %s x ON x.%s = f.k WHERE NOT %s",
+		parts = append(parts, fmt.Sprintf("SELECT f.eid, f.dig, f.own, f.ekey, "+
+			"NULL::jsonb AS nums, 'stale' AS outcome FROM fresh f JOIN %s x ON x.%s = f.k WHERE NOT %s",
 			f.table.quoted, f.key(), f.isNewer("x", ofFresh)))
 	}
 	fmt.Fprintf(b, "hits AS MATERIALIZED (%s),\n", strings.Join(parts, "\nUNION ALL "))
@@ -256,7 +258,7 @@ func (f *form) writeAnswer(b *strings.Builder, events string) {
 		", NULL, NULL, NULL, NULL FROM e\n", "e")
 	fmt.Fprintf(b, "UNION ALL SELECT '"+isOld+"', v.id, v.outcome, v.numbers::text, "+micros+
 		", encode(v.digest, 'hex'), encode(v.owner, 'hex'), v.target, v.key\n"+
-		"FROM d JOIN %s v ON v.id = d.eid\n", "v", events)
+		"FROM d, LATERAL (SELECT * FROM %s v WHERE v.id = d.eid OFFSET 0) v\n", "v", events)
 	var why, state string
 	switch {
 	case f.state >= 0:
