@@ -120,13 +120,11 @@ func takeOutLeft(t testing.TB, db *mongo.Database) {
 // heldAt lets a writer stop at a step until go is closed; came is closed when it is there.
 func heldAt(w *oncemongo.Writer, step string) (came, goOn chan struct{}) {
 	came, goOn = make(chan struct{}), make(chan struct{})
-	var once sync.Once
+	var held atomic.Bool
 	w.StopAfter(func(now string) error {
-		if now == step {
-			once.Do(func() {
-				close(came)
-				<-goOn
-			})
+		if now == step && !held.Swap(true) { // others pass
+			close(came)
+			<-goOn
 		}
 		return nil
 	})
@@ -202,6 +200,67 @@ func TestAFinisherThatWasOvertakenChangesNothing(t *testing.T) {
 				same(t, document(t, db, "acc1"), c.want)
 			})
 		}
+	})
+}
+
+// The id in the document, and nothing else, stops a finisher whose look was before the change, while
+// the one who made it stands still.
+func TestAFinisherMeetsTheIdInTheDocument(t *testing.T) {
+	mongotest.Each(t, func(t *testing.T, s mongotest.Server) {
+		way := way{Server: s, steps: true}
+		db := prepared(t, s)
+		first, second := way.open(t, db), way.open(t, db)
+		recorded, change := make(chan struct{}), make(chan struct{})
+		changed, mark := make(chan struct{}), make(chan struct{})
+		first.StopAfter(func(step string) error {
+			switch step {
+			case "record":
+				close(recorded)
+				<-change
+			case "change":
+				close(changed)
+				<-mark
+			}
+			return nil
+		})
+		looked, finish := heldAt(second, "look")
+		e := acc1Event("e1", write.Increment{By: write.Fields{"n": 2}})
+		one := writeLater(t, first, e)
+		<-recorded
+		two := writeLater(t, second, e)
+		<-looked
+		close(change)
+		<-changed
+		close(finish)
+		if got := <-two; got.err != nil || got.result.Outcome != write.Duplicate {
+			t.Errorf("the finisher: %+v, %v; want duplicate", got.result, got.err)
+		}
+		close(mark)
+		if got := <-one; got.err != nil || got.result.Outcome != write.Applied {
+			t.Errorf("the first one: %+v, %v; want applied", got.result, got.err)
+		}
+		same(t, document(t, db, "acc1"), bson.M{"_id": "acc1", "n": int64(3), "s": "a"})
+	})
+}
+
+// An epoch that the same writer gets to know meanwhile, by another event, is none that the document
+// had before the first event's record was there.
+func TestAnEpochThatIsLearntLateDoesNotCount(t *testing.T) {
+	mongotest.Each(t, func(t *testing.T, s mongotest.Server) {
+		way := way{Server: s, steps: true}
+		db := prepared(t, s)
+		first, second := way.open(t, db), way.open(t, db)
+		inc := write.Increment{By: write.Fields{"n": 2}}
+		came, goOn := heldAt(first, "record")
+		one := writeLater(t, first, acc1Event("e1", inc))
+		<-came
+		must(t, second, acc1Event("e1", inc), write.Duplicate) // raises the epoch
+		must(t, first, acc1Event("e2", inc), write.Applied)    // learns of it
+		close(goOn)
+		if got := <-one; got.err != nil || got.result.Outcome != write.Applied {
+			t.Errorf("the first one: %+v, %v; want applied", got.result, got.err)
+		}
+		same(t, document(t, db, "acc1"), bson.M{"_id": "acc1", "n": int64(5), "s": "a"})
 	})
 }
 
