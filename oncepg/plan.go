@@ -72,8 +72,23 @@ func (v *solver) plan(ctx context.Context, pending []*job) (plan, error) {
 	return p, nil
 }
 
-// prepare finds the form of an event's change, and the text of its key.
+// prepare finds the form of an event's change, and the text of its key. Where they don't fit, the
+// table is read again, once a call: what is missing may have come since.
 func (v *solver) prepare(ctx context.Context, j *job) (string, error) {
+	text, err := v.fit(ctx, j)
+	name := j.target.Name
+	if !errors.Is(err, write.ErrShape) || v.reread[name] {
+		return text, err
+	}
+	if v.reread == nil {
+		v.reread = map[string]bool{}
+	}
+	v.reread[name] = true
+	v.tables.forget(name)
+	return v.fit(ctx, j)
+}
+
+func (v *solver) fit(ctx context.Context, j *job) (string, error) {
 	t, err := v.tables.get(ctx, v.runner, j.target)
 	if err != nil {
 		return "", err

@@ -84,9 +84,10 @@ type solver struct {
 	runner
 	until   time.Time
 	tries   int
-	careful bool // begin READ COMMITTED explicitly
-	rivals  int  // how often in a row a rival's record was in the way
-	leant   bool // the lean statement was tried
+	careful bool            // begin READ COMMITTED explicitly
+	rivals  int             // how often in a row a rival's record was in the way
+	leant   bool            // the lean statement was tried
+	reread  map[string]bool // tables that were read again, since an event didn't fit
 }
 
 // solve returns when each event has its result. Its error is for all of them.

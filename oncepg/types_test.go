@@ -319,6 +319,22 @@ func TestATableThatChangesIsReadAgain(t *testing.T) {
 	}
 }
 
+// What was refused by what is known of the table alone goes through once the table was repaired.
+func TestAMissingColumnThatWasAddedIsFound(t *testing.T) {
+	t.Parallel()
+	p, w := over(t, "x", "CREATE TABLE x (id text PRIMARY KEY, n text)")
+	late := add2("e1", "k", write.Upsert{
+		Set: write.Fields{"fresh": "x"}, Increment: write.Fields{"n": 2},
+	})
+	if _, err := w.Write(t.Context(), late); !errors.Is(err, write.ErrShape) {
+		t.Fatalf("without the column: %v", err)
+	}
+	exec(t, p, "ALTER TABLE x ADD fresh text, ALTER n TYPE int USING n::int")
+	if r, err := w.Write(t.Context(), late); err != nil || r.Outcome != write.Applied {
+		t.Errorf("with the column: %+v, %v", r, err)
+	}
+}
+
 // Names are quoted wherever they stand.
 func TestNamesAreNeverRead(t *testing.T) {
 	t.Parallel()
