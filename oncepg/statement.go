@@ -50,9 +50,9 @@ const plainArgs = 5
 // OFFSET 0 has records looked up one by one by their index: rather than look up a hundred, the
 // planner would read thousands.
 //
-// Rows that are there are updated and only others inserted, rather than by ON CONFLICT DO UPDATE: that would
-// check NOT NULL and CHECK against a row which is not to be. Records come last, because they hold
-// the numbers that came out: a rival with the same event then breaks their unique index, which
+// Rows that are there are updated and only others inserted, rather than by ON CONFLICT DO UPDATE:
+// that would check NOT NULL and CHECK against a row which is not to be. Records come last, because
+// they hold the numbers that came out: a rival with the same event then breaks their unique index, which
 // undoes the statement. All parts see the same snapshot, and an update that waited for a rival goes
 // on with the newer row. An event for which no row comes back met a rival: it is tried again.
 func (f *form) statement(events string) string {
@@ -112,7 +112,8 @@ func (f *form) writeUpdate(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "u AS (UPDATE %s AS t SET %s\nFROM fresh f WHERE t.%s = f.k%s\n"+
-		"RETURNING f.eid, f.dig, f.own, f.ekey, %s AS nums),\n", f.table.quoted, f.assignments(ofFresh), f.key(),
+		"RETURNING f.eid, f.dig, f.own, f.ekey, %s AS nums),\n",
+		f.table.quoted, f.assignments(ofFresh), f.key(),
 		f.conditions(ofFresh, f.fromArg()), f.numbers())
 }
 
@@ -244,7 +245,8 @@ func (f *form) writeHits(b *strings.Builder) {
 	}
 	if f.newer >= 0 {
 		parts = append(parts, fmt.Sprintf("SELECT f.eid, f.dig, f.own, f.ekey, "+
-			"NULL::jsonb AS nums, 'stale' AS outcome FROM fresh f JOIN %s x ON x.%s = f.k WHERE NOT %s",
+			"NULL::jsonb AS nums, 'stale' AS outcome\n"+
+			"FROM fresh f JOIN %s x ON x.%s = f.k WHERE NOT %s",
 			f.table.quoted, f.key(), f.isNewer("x", ofFresh)))
 	}
 	fmt.Fprintf(b, "hits AS MATERIALIZED (%s),\n", strings.Join(parts, "\nUNION ALL "))
