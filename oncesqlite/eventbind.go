@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/big"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -24,17 +25,34 @@ func (s *eventShared) bind(t *eventTable, name string, v any) (any, error) {
 	if err != nil {
 		return nil, t.wrong(name, err.Error())
 	}
-	switch bound.(type) {
+	switch b := bound.(type) {
 	case string:
-		if column == wholeAffinity || column == realAffinity {
+		switch {
+		case column == wholeAffinity || column == realAffinity:
 			return nil, t.wrong(name, "takes a number, not "+kindOfBound(bound))
+		case column == numericAffinity && likeNumber.MatchString(b):
+			return nil, t.wrong(name, "is declared so that this text would become a number")
 		}
 	case int64, float64:
+		if whole, isWhole := b.(int64); isWhole && column == realAffinity && !isDouble(whole) {
+			return nil, t.wrong(name, "holds doubles, and this number is none")
+		}
 		if column == textAffinity {
 			return nil, t.wrong(name, "takes a text, not "+kindOfBound(bound))
 		}
 	}
 	return bound, nil
+}
+
+// likeNumber matches the texts of which a NUMERIC column makes numbers: "007" and "7" would be one
+// key. STRING, UUID and DATETIME are NUMERIC too.
+var likeNumber = regexp.MustCompile(
+	`^[ \t\n\v\f\r]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t\n\v\f\r]*$`)
+
+// isDouble tells whether a double holds a whole number exactly.
+func isDouble(n int64) bool {
+	d, _ := compareBound(n, float64(n))
+	return d == 0
 }
 
 // textTime has a fixed width, so that texts compare as the times do.

@@ -237,8 +237,8 @@ func (p *changePlan) readSQL() string {
 		q := quoteName(name)
 		columns = append(columns, "typeof("+q+")", "+"+q)
 	}
-	return fmt.Sprintf("SELECT %s FROM %s WHERE %s = ?1", strings.Join(columns, ", "),
-		quoteName(p.table.name), quoteName(p.table.key))
+	return fmt.Sprintf("SELECT %s FROM %s WHERE %s", strings.Join(columns, ", "),
+		quoteName(p.table.name), p.table.isKey())
 }
 
 // written are the columns that an update writes.
@@ -252,7 +252,12 @@ func (p *changePlan) written() []bound {
 	return list
 }
 
-// updateSQL is empty if a row that is there stays as it is.
+// isKey finds the row byte by byte: the column may have another collation than its unique index.
+func (t *eventTable) isKey() string { return quoteName(t.key) + " = ?1 COLLATE BINARY" }
+
+// updateSQL is empty if a row that is there stays as it is. OR ABORT is for constraints declared
+// with ON CONFLICT IGNORE, REPLACE or ROLLBACK: the change would be lost, take another row away, or
+// end the transaction in the middle of a batch.
 func (p *changePlan) updateSQL() string {
 	var sets []string
 	for i, b := range p.written() {
@@ -261,8 +266,8 @@ func (p *changePlan) updateSQL() string {
 	if len(sets) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("UPDATE %s SET %s WHERE %s = ?1", quoteName(p.table.name),
-		strings.Join(sets, ", "), quoteName(p.table.key))
+	return fmt.Sprintf("UPDATE OR ABORT %s SET %s WHERE %s", quoteName(p.table.name),
+		strings.Join(sets, ", "), p.table.isKey())
 }
 
 func (p *changePlan) insertSQL() string {
@@ -271,7 +276,7 @@ func (p *changePlan) insertSQL() string {
 		names = append(names, quoteName(b.name))
 		places = append(places, fmt.Sprintf("?%d", i+2))
 	}
-	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s) ON CONFLICT (%s) DO NOTHING",
+	return fmt.Sprintf("INSERT OR ABORT INTO %s (%s) VALUES (%s) ON CONFLICT (%s) DO NOTHING",
 		quoteName(p.table.name), strings.Join(names, ", "), strings.Join(places, ", "),
 		quoteName(p.table.key))
 }

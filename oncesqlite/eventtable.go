@@ -14,7 +14,8 @@ import (
 type affinity int
 
 const (
-	anyAffinity affinity = iota // NUMERIC or BLOB: texts that are no numbers stay texts
+	anyAffinity     affinity = iota // BLOB: everything stays what it is
+	numericAffinity                 // texts that are written like numbers become numbers
 	wholeAffinity
 	realAffinity
 	textAffinity
@@ -41,7 +42,7 @@ func affinityOf(declared string) affinity {
 	case has("REAL", "FLOA", "DOUB"):
 		return realAffinity
 	}
-	return anyAffinity
+	return numericAffinity
 }
 
 // eventTable is what is known of a target.

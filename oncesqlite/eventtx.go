@@ -110,7 +110,9 @@ func (k *eventTx) one(ctx context.Context, j *eventJob) (wrote bool, err error) 
 	}
 	// A statement that failed changed nothing: only the record has to go.
 	*j.result = write.Result{Err: refused}
-	_, err = k.exec(ctx, k.forgetSQL(), j.ID)
+	if n, err = k.exec(ctx, k.forgetSQL(), j.ID); err == nil && n == 0 {
+		err = fmt.Errorf("a trigger rolled the transaction back: %w", refused)
+	}
 	return false, err
 }
 
@@ -216,10 +218,13 @@ func (k *eventTx) carryOut(ctx context.Context, j *eventJob, s eventStep) error 
 		}
 	}
 	n, err := k.exec(ctx, p.insertSQL(), args(j.key, s.written, p.onInsert)...)
-	if err == nil && n == 0 && !p.updates {
+	switch {
+	case err != nil || n > 0 || p.updateSQL() == "" && p.updates:
+		return err
+	case !p.updates:
 		return fmt.Errorf("insert: %w", write.ErrExists)
 	}
-	return err
+	return p.table.wrong("", "a trigger or another unique index keeps the row as it is")
 }
 
 func args(key any, parts ...[]bound) []any {
