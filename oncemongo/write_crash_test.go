@@ -203,8 +203,8 @@ func TestAFinisherThatWasOvertakenChangesNothing(t *testing.T) {
 	})
 }
 
-// The id in the document, and nothing else, stops a finisher whose look was before the change, while
-// the one who made it stands still.
+// The id in the document, and nothing else, stops a finisher whose look was before the change,
+// while the one who made it stands still.
 func TestAFinisherMeetsTheIdInTheDocument(t *testing.T) {
 	mongotest.Each(t, func(t *testing.T, s mongotest.Server) {
 		way := way{Server: s, steps: true}
