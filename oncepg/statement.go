@@ -54,7 +54,8 @@ const plainArgs = 5
 // that would check NOT NULL and CHECK against a row which is not to be. Records come last, because
 // they hold the numbers that came out: a rival with the same event then breaks their unique index,
 // which undoes the statement. All parts see the same snapshot, and an update that waited for a
-// rival goes on with the newer row. An event for which no row comes back met a rival: it is tried again.
+// rival goes on with the newer row. An event for which no row comes back met a rival: it is tried
+// again.
 func (f *form) statement(events string) string {
 	var b strings.Builder
 	b.WriteString("WITH d AS MATERIALIZED (SELECT * FROM unnest(")
