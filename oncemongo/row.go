@@ -139,13 +139,6 @@ func (r *row) kind() queue.Kind { return kindOf(r.Seq) }
 // setPhase gives the row a phase, and the state that belongs to it.
 func (r *row) setPhase(p phase) { r.Phase, r.State = p, p.state(r.kind()) }
 
-// tidy cuts out what belongs to a lease from a row that is in nobody's hands.
-func (r *row) tidy() {
-	if r.Phase != phaseWorking {
-		r.LeaseUntil, r.Node = 0, ""
-	}
-}
-
 // public returns the row as the queue knows it, without what can be long if head is true.
 func (r *row) public(head bool) (queue.Row, error) {
 	out := queue.Row{

@@ -6,7 +6,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/oncekit/once"
 	"github.com/oncekit/once/write"
 )
 
@@ -65,21 +64,12 @@ func (w *Writer) Apply(
 
 // functionJob is an event whose change is a function of the user.
 func functionJob(id string, content any) (*writeJob, error) {
-	e := write.Event{ID: id}
-	// The id alone is checked; the rest is such that nothing is wrong with it.
-	err := write.Check(write.Event{ID: id, In: "-", Key: 0, Change: write.Insert{}})
+	digest, err := write.ContentDigest(id, content)
 	if err != nil {
 		return nil, err
 	}
-	text, err := once.ContentID(content)
-	if err != nil {
-		return nil, &write.EventError{Field: "content", Reason: err.Error()}
-	}
-	digest, err := once.ParseFingerprint(text)
-	if err != nil {
-		return nil, &write.EventError{Field: "content", Reason: err.Error()}
-	}
 	return &writeJob{
-		event: e, digest: digest, plan: &changePlan{}, owner: bson.NewObjectID(), mine: true,
+		event: write.Event{ID: id}, digest: digest,
+		plan: &changePlan{}, owner: bson.NewObjectID(), mine: true,
 	}, nil
 }

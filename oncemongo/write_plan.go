@@ -168,7 +168,7 @@ const (
 	may verdict = iota
 	// stale: the document is newer.
 	stale
-	// refused: the change can't be made; the error says why.
+	// refusedNow: the change can't be made; the error says why.
 	refusedNow
 )
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/oncekit/once"
 	"github.com/oncekit/once/write"
 )
 
@@ -38,7 +37,7 @@ func (w *Writer) Apply(
 	if w.pool == nil {
 		return write.Result{}, errors.New("apply event: the writer has no pool")
 	}
-	digest, err := contentDigest(id, content)
+	digest, err := write.ContentDigest(id, content)
 	if err != nil {
 		return write.Result{}, fmt.Errorf("apply event: %w", err)
 	}
@@ -69,18 +68,6 @@ type workError struct{ err error }
 
 func (e *workError) Error() string { return e.err.Error() }
 func (e *workError) Unwrap() error { return e.err }
-
-func contentDigest(id string, content any) (once.Fingerprint, error) {
-	err := write.Check(write.Event{ID: id, In: "-", Key: 0, Change: write.Insert{}})
-	if err != nil {
-		return once.Fingerprint{}, err
-	}
-	text, err := once.ContentID(content)
-	if err != nil {
-		return once.Fingerprint{}, &write.EventError{Field: "content", Reason: err.Error()}
-	}
-	return once.ParseFingerprint(text)
-}
 
 // applyOnce tries once. j is done if it is recorded, now or before.
 func (w *Writer) applyOnce(

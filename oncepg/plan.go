@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/oncekit/once"
@@ -158,7 +157,7 @@ func (p plan) read(answers [][]row) error {
 		}
 		for _, r := range rows {
 			if r[atID] == nil || byID[*r[atID]] == nil {
-				return fmt.Errorf("read event: %w: %s", once.ErrCorrupt, strconv.Itoa(i))
+				return fmt.Errorf("read event: %w: it was not asked for", once.ErrCorrupt)
 			}
 			if err := byID[*r[atID]].take(r); err != nil {
 				return err

@@ -43,7 +43,7 @@ const (
 	kindArray
 )
 
-// names of the kinds, for people.
+// kindNames are the kinds in words, for people.
 var kindNames = [...]string{
 	"", "a number", "a text", "true or false", "a time", "bytes", "JSON", "an array",
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oncekit/once"
 	"github.com/oncekit/once/write"
 )
 
@@ -166,7 +165,7 @@ func (w *Writer) duplicates(
 func (w *Writer) Apply(
 	ctx context.Context, id string, content any, do func(ctx context.Context, tx *sql.Tx) error,
 ) (result write.Result, err error) {
-	digest, err := contentDigest(id, content)
+	digest, err := write.ContentDigest(id, content)
 	if err != nil {
 		return result, fmt.Errorf("apply event: %w", err)
 	}
@@ -192,18 +191,6 @@ func (w *Writer) Apply(
 		return write.Result{}, err
 	}
 	return result, nil
-}
-
-func contentDigest(id string, content any) (once.Fingerprint, error) {
-	err := write.Check(write.Event{ID: id, In: "-", Key: 0, Change: write.Insert{}})
-	if err != nil {
-		return once.Fingerprint{}, err
-	}
-	text, err := once.ContentID(content)
-	if err != nil {
-		return once.Fingerprint{}, &write.EventError{Field: "content", Reason: err.Error()}
-	}
-	return once.ParseFingerprint(text)
 }
 
 // Sweep forgets up to limit events whose retention is over, the oldest first, and returns how many.

@@ -141,7 +141,7 @@ type eventStmts struct {
 	bySQL map[string]*sql.Stmt
 }
 
-// maxStmts bounds them: forms of changes are few, but nothing says so.
+// maxStmts bounds the statements that are kept: forms of changes are few, but nothing says so.
 const maxStmts = 256
 
 func newEventStmts(db *sql.DB) *eventStmts {

@@ -33,7 +33,7 @@ func (s *eventShared) forgetSQL() string {
 	return "DELETE FROM " + s.events + " WHERE id = ?1"
 }
 
-// savepoint names the one around a call inside a caller's transaction.
+// eventSavepoint names the one around a call inside a caller's transaction.
 const eventSavepoint = "once_write"
 
 // all carries out events one after the other; changed is false if there is nothing to be committed.

@@ -51,6 +51,20 @@ func Digest(e Event) (once.Fingerprint, error) {
 	return once.NewFingerprint(once.FingerprintEventV1, [sha256.Size]byte(text[1:])), nil
 }
 
+// ContentDigest checks the id of an event whose change is a function of the user, and returns the
+// fingerprint of the content that stands for it, as once.ContentID sees it. The error is an
+// *[EventError]. It is for writers.
+func ContentDigest(id string, content any) (once.Fingerprint, error) {
+	if err := checkText("ID", id, MaxID); err != nil {
+		return once.Fingerprint{}, err
+	}
+	text, err := once.ContentID(content)
+	if err != nil {
+		return once.Fingerprint{}, &EventError{Field: "content", Reason: err.Error()}
+	}
+	return once.ParseFingerprint(text)
+}
+
 func plainKey(key any) (any, error) {
 	switch k := key.(type) {
 	case int:

@@ -2,7 +2,9 @@ package write_test
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,6 +138,30 @@ func TestDifferentChangesHaveDifferentDigests(t *testing.T) {
 			t.Errorf("%v and %v are one", other, e)
 		}
 		seen[f] = e
+	}
+}
+
+// What stands for a user's function has the digest that the root's ContentID writes.
+func TestTheDigestOfAContentIsItsContentID(t *testing.T) {
+	got, err := write.ContentDigest("e1", map[string]any{"a": 1})
+	want, idErr := once.ContentID(json.RawMessage(`{ "a": 1.0 }`))
+	if err != nil || idErr != nil || got.String() != want {
+		t.Errorf("%v, %v; want %s, %v", got, err, want, idErr)
+	}
+	for name, c := range map[string]struct {
+		id      string
+		content any
+		field   string
+	}{
+		"without an id":      {"", "content", "ID"},
+		"with a long id":     {strings.Repeat("x", write.MaxID+1), "content", "ID"},
+		"of what is no JSON": {"e1", make(chan int), "content"},
+	} {
+		_, err := write.ContentDigest(c.id, c.content)
+		var event *write.EventError
+		if !errors.As(err, &event) || event.Field != c.field {
+			t.Errorf("%s: %v, want an EventError of %s", name, err, c.field)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 // Package mongotest gives tests databases of servers that speak MongoDB's protocol: of FerretDB
 // (testserver.SharedMongo), and, where the environment names one in ONCE_TEST_MONGODB_URI, of a
-// real MongoDB as well. What has transactions is checked only there.
+// real MongoDB as well. What has transactions is checked there, and against a proxy that plays a
+// replica set ([Replica]).
 package mongotest
 
 import (
