@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io"
 
-	"go.mongodb.org/mongo-driver/v2/mongo"
-
 	"github.com/oncekit/once/internal/config"
 	"github.com/oncekit/once/oncemongo"
 	"github.com/oncekit/once/write"
@@ -15,20 +13,16 @@ import (
 func (s *Server) mongo(d *config.DatabaseConfig, targets []write.Target) (connect, io.Closer,
 	error,
 ) {
-	o, err := mongoOptions(d.URL)
+	client, err := connectMongo(d.URL)
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := mongo.Connect(o)
-	if err != nil {
-		return nil, nil, hideMongo(err, d.URL)
-	}
-	w, err := oncemongo.NewWriter(client.Database(d.Database), oncemongo.WriterConfig{
+	w, err := oncemongo.NewWriter(client.c.Database(d.Database), oncemongo.WriterConfig{
 		Targets: targets, Retention: d.Retention, Logger: s.log.With("database", d.Name),
 	})
 	if err != nil {
-		return nil, nil, errors.Join(err, mongoClient{client}.Close())
+		return nil, nil, errors.Join(err, client.Close())
 	}
 	open := func(ctx context.Context) (write.Writer, error) { return w, w.Open(ctx) }
-	return open, mongoClient{client}, nil
+	return open, client, nil
 }

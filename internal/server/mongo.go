@@ -55,16 +55,12 @@ func hideMongo(err error, url string) error {
 
 // openMongoRecords opens a MongoDB that keeps the gateway's records.
 func (s *Server) openMongoRecords(ctx context.Context, url string, maxOutcome int) error {
-	o, err := mongoOptions(url)
+	client, err := connectMongo(url)
 	if err != nil {
-		return fmt.Errorf("the URL of the MongoDB: %w", err)
+		return fmt.Errorf("the MongoDB of the records: %w", err)
 	}
-	client, err := mongo.Connect(o)
-	if err != nil {
-		return fmt.Errorf("the client of the MongoDB: %w", hideMongo(err, url))
-	}
-	s.closers = append(s.closers, mongoClient{client})
-	records, err := oncemongo.NewRecords(client.Database(config.MongoDatabase(url)),
+	s.closers = append(s.closers, client)
+	records, err := oncemongo.NewRecords(client.c.Database(config.MongoDatabase(url)),
 		oncemongo.RecordsConfig{MaxOutcome: maxOutcome})
 	if err != nil {
 		return err
@@ -77,6 +73,19 @@ func (s *Server) openMongoRecords(ctx context.Context, url string, maxOutcome in
 	s.recordsReady = cached(records.Ping, recordsPingLimit)
 	s.records, s.recordsSweep = records, records
 	return nil
+}
+
+// connectMongo makes a client for a URL that the file names. It connects behind.
+func connectMongo(url string) (mongoClient, error) {
+	o, err := mongoOptions(url)
+	if err != nil {
+		return mongoClient{}, err
+	}
+	client, err := mongo.Connect(o)
+	if err != nil {
+		return mongoClient{}, hideMongo(err, url)
+	}
+	return mongoClient{client}, nil
 }
 
 // mongoClient ends a client's connections.

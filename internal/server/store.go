@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"go.mongodb.org/mongo-driver/v2/mongo"
-
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/config"
 	"github.com/oncekit/once/oncemongo"
@@ -86,19 +84,6 @@ func (s mongoStore) gatewayRecords() once.Store { return s.Records() }
 // Close ends the store, then its connections.
 func (s mongoStore) Close() error {
 	return errors.Join(s.Store.Close(), s.client.Close())
-}
-
-// connectMongo makes a client for a URL that the file names. It connects behind.
-func connectMongo(url string) (mongoClient, error) {
-	o, err := mongoOptions(url)
-	if err != nil {
-		return mongoClient{}, err
-	}
-	client, err := mongo.Connect(o)
-	if err != nil {
-		return mongoClient{}, hideMongo(err, url)
-	}
-	return mongoClient{client}, nil
 }
 
 func (s *Server) openMongo(ctx context.Context, c config.Store) (store, error) {
