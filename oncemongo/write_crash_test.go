@@ -14,6 +14,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/testserver"
@@ -262,6 +263,46 @@ func TestAnEpochThatIsLearntLateDoesNotCount(t *testing.T) {
 		}
 		same(t, document(t, db, "acc1"), bson.M{"_id": "acc1", "n": int64(5), "s": "a"})
 	})
+}
+
+// A change whose first answer was lost may still be on its way when the second one is refused. Who
+// brings the event again bars it: the epoch of the document rises.
+func TestAnEventThatWasRefusedAfterALostAnswerIsBarredWhenItComesAgain(t *testing.T) {
+	server := testserver.SharedMongo(t)
+	proxy := testserver.NewProxy(t, server.Addr())
+	w := way{Server: mongotest.Server{URI: testserver.MongoURI(proxy.Addr())}, steps: true}
+	// Nothing but the change may use up what the proxy lets through.
+	db := w.Database(t, options.Client().SetHeartbeatInterval(time.Hour))
+	direct := mongotest.Connect(t, server.URI()).Database(db.Name())
+	_, err := direct.Collection("accounts").InsertOne(testContext(t),
+		bson.M{"_id": "acc1", "s": "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := w.open(t, db), w.open(t, db)
+	var cut sync.Once
+	first.StopAfter(func(step string) error {
+		if step == "record" {
+			cut.Do(func() { proxy.CutAfter(1) })
+		}
+		return nil
+	})
+	e := acc1Event("e1", write.Increment{By: write.Fields{"s": 2}}) // s holds a text
+	done := writeLater(t, first, e)
+	if got := <-done; !errors.Is(got.err, write.ErrShape) {
+		t.Fatalf("%+v, %v; want ErrShape", got.result, got.err)
+	}
+	set := bson.M{"$set": bson.M{"s": int64(1)}}
+	_, err = direct.Collection("accounts").UpdateOne(testContext(t), bson.M{"_id": "acc1"}, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, second, e, write.Applied)
+	n, err := direct.Collection("accounts").
+		CountDocuments(testContext(t), bson.M{"_id": "acc1", "s": int64(3), "_once.e": int64(1)})
+	if err != nil || n != 1 {
+		t.Errorf("%d documents of the next epoch with the sum, %v; want 1", n, err)
+	}
 }
 
 // An event is not found to be stale while somebody else is about to apply it.

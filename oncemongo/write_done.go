@@ -46,7 +46,7 @@ func (w *Writer) markApplied(
 	}
 	retry := newRetry()
 	for {
-		before, err := w.mark(ctx, stateApplied, text, append(byID(j.event.ID),
+		before, err := w.mark(ctx, markUpdate(stateApplied, text), append(byID(j.event.ID),
 			bson.E{Key: "owner", Value: j.owner},
 			bson.E{Key: "state", Value: bson.D{{Key: "$ne", Value: stateApplied}}}))
 		switch {
@@ -68,13 +68,12 @@ func (w *Writer) markApplied(
 	}
 }
 
-// mark moves the record that a filter finds to its end, with the server's time, and returns it as
-// it was; nil if the filter finds none.
+// mark ends the record that a filter finds, and returns it as it was; nil if the filter finds none.
 func (w *Writer) mark(
-	ctx context.Context, state, numbers string, filter bson.D,
+	ctx context.Context, update, filter bson.D,
 ) (*eventRecord, error) {
 	var before eventRecord
-	err := w.events.FindOneAndUpdate(ctx, filter, markUpdate(state, numbers)).Decode(&before)
+	err := w.events.FindOneAndUpdate(ctx, filter, update).Decode(&before)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
 	}
@@ -84,7 +83,7 @@ func (w *Writer) mark(
 	return &before, nil
 }
 
-// markUpdate is what ends a record.
+// markUpdate moves a record to its end, with the server's time.
 func markUpdate(state, numbers string) bson.D {
 	set := bson.D{{Key: "state", Value: state}}
 	if numbers != "" {
@@ -138,7 +137,7 @@ func (w *Writer) decide(
 			return write.Result{}, false, err
 		}
 	}
-	before, err := w.mark(ctx, stateStale, "", append(byID(j.event.ID),
+	before, err := w.mark(ctx, markUpdate(stateStale, ""), append(byID(j.event.ID),
 		bson.E{Key: "state", Value: statePending}, bson.E{Key: "owner", Value: j.owner},
 		triesAre(j.tries)))
 	if err != nil || before == nil {
@@ -165,7 +164,12 @@ func (w *Writer) refuse(
 ) (write.Result, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishLimit)
 	defer cancel()
-	before, err := w.mark(ctx, stateRefused, "", append(byID(j.event.ID),
+	update := markUpdate(stateRefused, "")
+	if j.rivals {
+		// A command of this call may still be on its way: who takes the record over has to bar it.
+		update = append(update, bson.E{Key: "$inc", Value: bson.D{{Key: "tries", Value: int64(1)}}})
+	}
+	before, err := w.mark(ctx, update, append(byID(j.event.ID),
 		bson.E{Key: "state", Value: statePending}, bson.E{Key: "owner", Value: j.owner}))
 	if err != nil {
 		return write.Result{}, noAnswer(ctx, "refuse event", errors.Join(reason, err))
