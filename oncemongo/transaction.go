@@ -2,7 +2,7 @@ package oncemongo
 
 import (
 	"context"
-	"errors"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -23,7 +23,7 @@ func (s *Store) passOnAtOnce(
 	if err != nil {
 		return false, fault(err)
 	}
-	defer session.EndSession(context.WithoutCancel(ctx))
+	defer endSession(ctx, session)
 	err = session.StartTransaction(options.Transaction().SetWriteConcern(majorityWrites()).
 		SetReadConcern(readconcern.Snapshot()))
 	if err != nil {
@@ -34,20 +34,28 @@ func (s *Store) passOnAtOnce(
 	if err == nil && matched {
 		for range commitTries {
 			if err = session.CommitTransaction(in); err == nil ||
-				!hasLabel(err, "UnknownTransactionCommitResult") {
+				!hasLabel(err, labelUnknown) {
 				break
 			}
 		}
 		return err == nil, fault(err)
 	}
-	aborted := session.AbortTransaction(context.WithoutCancel(in))
-	if hasLabel(err, "TransientTransactionError") { // another node had the turn's document
+	endSession(ctx, session)
+	if hasLabel(err, labelTransient) { // another node had the turn's document
 		return false, nil
 	}
-	if err != nil {
-		err = errors.Join(err, aborted)
-	}
 	return false, fault(err)
+}
+
+// abortLimit is how long the abort of a transaction may take: the server does it by itself later.
+const abortLimit = 2 * time.Second
+
+// endSession gives a session back, and aborts its transaction if that runs: though ctx has ended,
+// and no longer than abortLimit on a server that does not answer. It may be called twice.
+func endSession(ctx context.Context, session *mongo.Session) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortLimit)
+	defer cancel()
+	session.EndSession(ctx)
 }
 
 func (s *Store) inTransaction(

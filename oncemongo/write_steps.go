@@ -184,17 +184,25 @@ func (w *Writer) attempt(ctx context.Context, j *writeJob, epoch int64) (bson.Ra
 	return doc, err
 }
 
-// changeOnce sends the change. The document that it returns has the members that were added to; it
-// is nil where there are none.
+// changeOnce sends the change with what makes it a step. The document that it returns has the
+// members that were added to; it is nil where there are none.
 func (w *Writer) changeOnce(
 	ctx context.Context, j *writeJob, epoch int64, upsert bool,
 ) (bson.Raw, error) {
-	c := collection(w.db, j.target.Name)
 	if j.plan.insert != nil {
-		_, err := c.InsertOne(ctx, j.document())
+		_, err := collection(w.db, j.target.Name).InsertOne(ctx, j.document())
 		return nil, err
 	}
 	filter, update := w.stepUpdate(j, epoch)
+	return w.update(ctx, j, filter, update, upsert)
+}
+
+// update sends an update of one document; errMissed if the filter finds none. The document that it
+// returns has the members that were added to; it is nil where there are none.
+func (w *Writer) update(
+	ctx context.Context, j *writeJob, filter, update bson.D, upsert bool,
+) (bson.Raw, error) {
+	c := collection(w.db, j.target.Name)
 	if len(j.plan.numbers) == 0 {
 		up, err := c.UpdateOne(ctx, filter, update, options.UpdateOne().SetUpsert(upsert))
 		if err == nil && up.MatchedCount+up.UpsertedCount == 0 {

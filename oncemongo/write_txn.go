@@ -3,7 +3,6 @@ package oncemongo
 import (
 	"context"
 	"errors"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -82,29 +81,12 @@ func (w *Writer) changeAndRemember(ctx context.Context, j *writeJob) (write.Resu
 func (w *Writer) changePlainly(
 	ctx context.Context, j *writeJob, upsert bool,
 ) (bson.Raw, error) {
-	c := collection(w.db, j.target.Name)
-	filter := append(j.self(), j.plan.conditions...)
-	update := j.plan.onDocument(nil)
-	switch {
-	case j.plan.insert != nil:
-		_, err := c.InsertOne(ctx, append(j.self(), j.plan.insert...))
-		return nil, err
-	case len(j.plan.numbers) == 0:
-		up, err := c.UpdateOne(ctx, filter, update, options.UpdateOne().SetUpsert(upsert))
-		if err == nil && up.MatchedCount+up.UpsertedCount == 0 {
-			err = errMissed
-		}
+	if j.plan.insert != nil {
+		_, err := collection(w.db, j.target.Name).
+			InsertOne(ctx, append(j.self(), j.plan.insert...))
 		return nil, err
 	}
-	after := options.FindOneAndUpdate().SetReturnDocument(options.After).SetUpsert(upsert)
-	if !w.now().whole {
-		after.SetProjection(j.plan.needs(j.target.Key))
-	}
-	doc, err := c.FindOneAndUpdate(ctx, filter, update, after).Raw()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		err = errMissed
-	}
-	return doc, err
+	return w.update(ctx, j, append(j.self(), j.plan.conditions...), j.plan.onDocument(nil), upsert)
 }
 
 // decidedError is why an event is not written, or a record that is to be answered from; no server
@@ -231,7 +213,7 @@ func (w *Writer) transaction(
 	if err != nil {
 		return err
 	}
-	defer session.EndSession(context.WithoutCancel(ctx))
+	defer endSession(ctx, session)
 	err = session.StartTransaction(options.Transaction().
 		SetWriteConcern(majorityWrites()).
 		SetReadConcern(readconcern.Snapshot()).
@@ -239,18 +221,11 @@ func (w *Writer) transaction(
 	if err != nil {
 		return err
 	}
-	inner := mongo.NewSessionContext(ctx, session)
-	if err := body(inner); err != nil {
-		abort, cancel := context.WithTimeout(context.WithoutCancel(inner), abortLimit)
-		defer cancel()
-		_ = session.AbortTransaction(abort) // the server aborts what it does not hear of
+	if err := body(mongo.NewSessionContext(ctx, session)); err != nil {
 		return err
 	}
 	return w.commit(ctx, session, id, owner)
 }
-
-// abortLimit is how long the abort of a transaction may take: the server does it by itself later.
-const abortLimit = 2 * time.Second
 
 // commit commits, again and again while nobody knows whether it is done.
 func (w *Writer) commit(
@@ -261,9 +236,6 @@ func (w *Writer) commit(
 	retry := newRetry()
 	for {
 		err := session.CommitTransaction(mongo.NewSessionContext(detached, session))
-		if err == nil || hasLabel(err, labelTransient) && !hasLabel(err, labelUnknown) {
-			return w.committed(detached, err, id, owner)
-		}
 		if !hasLabel(err, labelUnknown) || !retry.wait(detached) {
 			return w.committed(detached, err, id, owner)
 		}
