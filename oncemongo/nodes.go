@@ -190,13 +190,26 @@ func (s *Store) look(ctx context.Context) error {
 		return err
 	}
 	s.wanted.Store(head.Wanted != "" && head.Wanted != s.node)
-	if old := s.seen.Swap(head.N); head.N > old {
+	if s.sees(head.N) {
 		s.bells.ringAll()
 	}
 	if timer := head.State.Timer; timer != 0 && timer <= s.now() {
 		return s.do(ctx, true, func(*txn) error { return nil })
 	}
 	return nil
+}
+
+// sees notes a commit, and reports whether it is later than all that were noted.
+func (s *Store) sees(n int64) bool {
+	for {
+		old := s.seen.Load()
+		if n <= old {
+			return false
+		}
+		if s.seen.CompareAndSwap(old, n) {
+			return true
+		}
+	}
 }
 
 // lookAtNodes gives a sign of life and takes back what nodes had in hand that give none.

@@ -150,6 +150,7 @@ func (t *txn) workRow(row *row, r queue.StepRequest) error {
 		return err
 	}
 	var set queue.Settlement
+	before := t.size
 	err = t.savepoint(func() (err error) {
 		set, err = t.decide(func() (queue.Settlement, error) { return r.Decide(t.view(), was) })
 		if err == nil && set.Commit != nil {
@@ -158,7 +159,13 @@ func (t *txn) workRow(row *row, r queue.StepRequest) error {
 		if err != nil {
 			return err
 		}
-		return t.settleRow(row, set)
+		if err := t.settleRow(row, set); err != nil {
+			return err
+		}
+		if t.size-before > maxRowBytes { // with it no commit of the step would fit
+			return errTooMuch
+		}
+		return nil
 	})
 	if storeFault(err) {
 		return err

@@ -97,7 +97,7 @@ type Store struct {
 
 	ops         chan *op
 	quit, ended chan struct{}
-	// seen is the last commit of which this node's lanes were told.
+	// seen is the last commit of which this node's lanes were told, or are.
 	seen   atomic.Int64
 	killed atomic.Bool
 	// solo is true while no other node is seen, wanted while one waits for the turn.
