@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/ncruces/go-sqlite3"
 
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/config"
@@ -182,7 +185,36 @@ func notOpen(err error) string {
 	if s := queue.Public(err); s != "" {
 		return s
 	}
+	var coded interface{ SQLState() string }
+	if errors.As(err, &coded) && coded.SQLState() != "" {
+		return "it refuses: " + sqlRefusal(coded.SQLState())
+	}
+	switch {
+	case refusesLogin(err):
+		return "it refuses our login"
+	case strings.Contains(err.Error(), "server refused TLS connection"): // pgx has no type for it
+		return "it has no TLS, which the url asks for"
+	case errors.Is(err, sqlite3.NOTADB), errors.Is(err, sqlite3.CANTOPEN):
+		return "it is no file of SQLite that can be opened"
+	}
 	return "it refuses"
+}
+
+// sqlRefusal says what a SQLSTATE of PostgreSQL means where a database is opened. The server's own
+// text has names, and may have more.
+func sqlRefusal(code string) string {
+	what := ""
+	switch {
+	case code == "3D000":
+		what = "there is no such database, "
+	case code == "42501":
+		what = "our login may not do this (it makes once_events), "
+	case strings.HasPrefix(code, "28"):
+		what = "our login is turned down, "
+	case code == "53300":
+		what = "it has too many connections, "
+	}
+	return what + "SQLSTATE " + code
 }
 
 // wrongAtStart reports whether an error of opening a database means that the file and the database
