@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"slices"
@@ -8,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/config"
 	"github.com/oncekit/once/internal/server"
 	"github.com/oncekit/once/internal/testserver/mongotest"
+	"github.com/oncekit/once/queue"
 )
 
 // storeIn is an edit of robots.yaml that keeps its store in a database.
@@ -123,6 +126,36 @@ func TestAWrongURLOfMongoDBIsToldWithoutItsPassword(t *testing.T) {
 	for _, text := range []string{told, cfg.Store.Name()} {
 		if strings.Contains(text, "hunter2secret") {
 			t.Errorf("it shows the password: %s", text)
+		}
+	}
+}
+
+// committing is a handler that writes in the store's transaction.
+var committing = inbox.CommitFunc(func(context.Context, queue.Tx, inbox.Callback) error {
+	return nil
+})
+
+func TestOverMongoDBAHandlerWithACommitIsRefusedAndOneWithoutIsNot(t *testing.T) {
+	t.Parallel()
+	for store, lacks := range map[string]int{"mongodb://127.0.0.1:1/once": 2, "sqlite:a.db": 0} {
+		cfg, err := load(t.TempDir(), "store: "+store+
+			"\nsources:\n  a: {key: body.id, to: {handler: commits}}\n"+
+			"  b: {key: body.id, to: {handler: works}}\n"+
+			"  c: {key: body.id, to: {handler: commits}}\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := server.Lacks(cfg, map[string]inbox.Handler{"commits": committing,
+			"works": inbox.WorkFunc(func(context.Context, inbox.Callback) (any, error) {
+				return nil, nil
+			})})
+		if len(list) != lacks {
+			t.Errorf("over %s: %+v, want %d", store, list, lacks)
+		}
+		for _, p := range list {
+			if !strings.Contains(p.Msg, "the handler commits writes in the store's transaction") {
+				t.Errorf("told %s", p.Msg)
+			}
 		}
 	}
 }
