@@ -103,6 +103,16 @@ func isOwnIndex(err error) bool {
 	return codeOf(err) == codeUnique && strings.Contains(err.Error(), ownIndex+`"`)
 }
 
+// refusals are reasons for people, where a code by itself says little.
+var refusals = map[string]string{
+	"22001": "a text is too long for its column",
+	"22003": "a number is out of the range of its column",
+	"22007": "a text is no time that its column can read",
+	"22P02": "a value can't be read as the type of its column",
+	"23502": "null where its column takes none",
+	"42P01": "a table is missing, the target or that of the events, which Open makes",
+}
+
 // shapeError tells what a change does not fit, or nil for an error that means something else.
 func shapeError(err error) *write.ShapeError {
 	code := codeOf(err)
@@ -110,7 +120,11 @@ func shapeError(err error) *write.ShapeError {
 		!hasClass(code, classData, classConstraint, classSyntax) {
 		return nil
 	}
-	shape := &write.ShapeError{Reason: "refused by the database, code " + code, Err: err}
+	reason := "refused by the database"
+	if said, ok := refusals[code]; ok {
+		reason = said
+	}
+	shape := &write.ShapeError{Reason: reason + ", code " + code, Err: err}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		// The message may hold a value; the names don't.

@@ -319,6 +319,25 @@ func TestATableThatChangesIsReadAgain(t *testing.T) {
 	}
 }
 
+func TestARefusalSaysWhatItMeans(t *testing.T) {
+	t.Parallel()
+	p, w := over(t, "x", "CREATE TABLE x (id text PRIMARY KEY, n smallint, v varchar(2) NOT NULL)")
+	exec(t, p, "INSERT INTO x VALUES ('k', 1, 'v')")
+	for want, change := range map[string]write.Change{
+		"x: a number is out of the range of its column, code 22003": write.Upsert{
+			Set: write.Fields{"n": 40000}},
+		"x: a text is too long for its column, code 22001": write.Upsert{
+			Set: write.Fields{"v": "secret"}},
+		"x, v: null where its column takes none, code 23502": write.Upsert{
+			Set: write.Fields{"v": nil}},
+	} {
+		_, err := w.Write(t.Context(), add2("e", "k", change))
+		if !errors.Is(err, write.ErrShape) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // What was refused by what is known of the table alone goes through once the table was repaired.
 func TestAMissingColumnThatWasAddedIsFound(t *testing.T) {
 	t.Parallel()

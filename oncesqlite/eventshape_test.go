@@ -177,6 +177,26 @@ INSERT INTO x (id, u) VALUES ('l', 'taken')`)
 	}
 }
 
+func TestARefusalNamesTheConstraint(t *testing.T) {
+	t.Parallel()
+	w, err := overTable(t, `CREATE TABLE x (id TEXT PRIMARY KEY, n INT CHECK (n >= 0),
+	nn TEXT NOT NULL DEFAULT 'x', u TEXT UNIQUE)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	execSQL(t, w.db, "INSERT INTO x (id, u) VALUES ('other', 'secret')")
+	for want, set := range map[string]write.Fields{
+		"x: refused by the database: CHECK constraint failed: n >= 0":  {"n": -7},
+		"x: refused by the database: NOT NULL constraint failed: x.nn": {"nn": nil},
+		"x: refused by the database: UNIQUE constraint failed: x.u":    {"u": "secret"},
+	} {
+		_, err := w.Write(t.Context(), on("e", write.Upsert{Set: set}))
+		if !errors.Is(err, write.ErrShape) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 func TestAnEventTableThatChangesIsReadAgain(t *testing.T) {
 	t.Parallel()
 	w, err := overTable(t, "CREATE TABLE x (id TEXT PRIMARY KEY, n INT, old INT)")

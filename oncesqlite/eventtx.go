@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -125,9 +126,21 @@ func refusal(j *eventJob, err error) error {
 		errors.Is(err, once.ErrState):
 		return err
 	case isShape(err):
-		return &write.ShapeError{In: j.In, Reason: "refused by the database", Err: err}
+		return &write.ShapeError{In: j.In, Reason: "refused by the database" + constraint(err), Err: err}
 	}
 	return nil
+}
+
+// broken finds what SQLite says of a constraint: its kind, and its name or the columns.
+var broken = regexp.MustCompile(
+	`(?:NOT NULL|UNIQUE|CHECK) constraint failed: [^\n]{1,80}|FOREIGN KEY constraint failed`)
+
+// constraint is which constraint an error names, for the end of a reason.
+func constraint(err error) string {
+	if found := broken.FindString(err.Error()); found != "" {
+		return ": " + found
+	}
+	return ""
 }
 
 func nullable(text string) any {
