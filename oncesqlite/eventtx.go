@@ -126,7 +126,8 @@ func refusal(j *eventJob, err error) error {
 		errors.Is(err, once.ErrState):
 		return err
 	case isShape(err):
-		return &write.ShapeError{In: j.In, Reason: "refused by the database" + constraint(err), Err: err}
+		reason := "refused by the database" + constraint(err)
+		return &write.ShapeError{In: j.In, Reason: reason, Err: err}
 	}
 	return nil
 }
