@@ -34,7 +34,9 @@ type eventRecord struct {
 	Change string `bson:"change,omitempty"`
 	// Owner is the call that brought it.
 	Owner bson.ObjectID `bson:"owner"`
-	// Tries counts those who registered to finish it, besides its owner's first attempt.
+	// Tries counts those who registered to finish it, besides its owner's first attempt, and the
+	// refusals after which a command may still be on its way: above 0, whoever ends it raises the
+	// document's epoch.
 	Tries   int64     `bson:"tries,omitempty"`
 	Numbers string    `bson:"numbers,omitempty"` // as package write encodes them
 	At      time.Time `bson:"at,omitempty"`      // when it left pending, by the server's clock
