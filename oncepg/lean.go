@@ -50,11 +50,15 @@ func (f *form) lean(events string, insert bool) string {
 			f.table.quoted, f.assignments(arg), f.key(), key, fresh,
 			f.conditions(arg, plainArgs+len(given)+1))
 	}
-	fmt.Fprintf(&b, " RETURNING %s AS nums)\n"+
+	id := "$1::text"
+	if insert { // a row that got another key than the event's, by a trigger perhaps, is undone
+		id = "CASE WHEN w.k = " + key + " THEN $1::text END"
+	}
+	fmt.Fprintf(&b, " RETURNING t.%s AS k, %s AS nums)\n"+
 		"INSERT INTO %s (id, digest, owner, target, key, outcome, numbers, at)\n"+
-		"SELECT $1::text, decode($2::text, 'hex'), decode($3::text, 'hex'), %s, $4::text, "+
+		"SELECT %s, decode($2::text, 'hex'), decode($3::text, 'hex'), %s, $4::text, "+
 		"'applied', w.nums, clock_timestamp() FROM w RETURNING numbers::text",
-		f.numbers(), events, literal(f.table.name))
+		f.key(), f.numbers(), events, id, literal(f.table.name))
 	return b.String()
 }
 

@@ -83,7 +83,33 @@ func (w *Writer) openEvents(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the table %s is another one: %w", w.conf.Events, err)
 	}
-	return nil
+	return w.checkEvents(ctx)
+}
+
+// checkEvents looks for the unique index over the ids, which a table that was copied may have lost.
+// Its name tells its errors from those of the targets.
+func (w *Writer) checkEvents(ctx context.Context) error {
+	t, err := readTable(ctx, w.own, write.Target{Name: w.conf.Events, Key: "id"})
+	if err != nil {
+		return err
+	}
+	got, err := w.own.run(ctx, []query{{
+		indexSQL + ` AND (SELECT right(c.relname, length($3::text)) = $3::text
+	FROM pg_class c WHERE c.oid = i.indexrelid)`, []any{t.quoted, "id", ownIndex},
+	}}, false)
+	if err != nil {
+		return fmt.Errorf("read indexes of %s: %w", w.conf.Events, err)
+	}
+	if *got[0][0][0] != "0" {
+		return nil
+	}
+	missing := &write.IndexError{
+		In: w.conf.Events, Key: "id",
+		Command: fmt.Sprintf("CREATE UNIQUE INDEX %s ON %s (id)",
+			quoteColumn(tableName(w.conf.Events)+ownIndex), w.events),
+	}
+	missing.Duplicates, err = w.duplicates(ctx, t)
+	return errors.Join(missing, err)
 }
 
 func (w *Writer) exists(ctx context.Context) (bool, error) {

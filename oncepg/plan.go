@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/write"
@@ -29,6 +30,8 @@ func (v *solver) plan(ctx context.Context, pending []*job) (plan, error) {
 		form string
 	}
 	rows, ids := map[place]int{}, map[string]int{}
+	followed := map[slot]bool{} // some of it has to be there before what comes later
+	last := map[place]slot{}
 	groups := map[slot][]*job{}
 	var slots []slot
 	for _, j := range pending {
@@ -43,6 +46,10 @@ func (v *solver) plan(ctx context.Context, pending []*job) (plan, error) {
 			s.form = j.change.name()
 		}
 		rows[at], ids[j.ID] = s.wave+1, s.wave+1
+		if before, found := last[at]; found {
+			followed[before] = true
+		}
+		last[at] = s
 		if groups[s] == nil {
 			slots = append(slots, s)
 		}
@@ -65,7 +72,7 @@ func (v *solver) plan(ctx context.Context, pending []*job) (plan, error) {
 			insert := v.hints.insert(jobs[0].change.form, s.form)
 			p.queries = append(p.queries, v.leanQuery(jobs[0], insert))
 		default:
-			p.queries = append(p.queries, v.query(jobs))
+			p.queries = append(p.queries, v.query(jobs, followed[s]))
 		}
 	}
 	return p, nil
@@ -102,14 +109,23 @@ func (v *solver) fit(ctx context.Context, j *job) (string, error) {
 			Reason: "is a key of type " + t.key.typ + ", the event's is " + kindOfValue(j.Key),
 		}
 	}
-	if !isText {
+	switch {
+	case !isText:
 		text = fmt.Sprint(j.Key)
+	case t.key.most > 0 && utf8.RuneCountInString(text) > t.key.most:
+		// PostgreSQL would cut spaces at the end, which is another key.
+		return "", &write.ShapeError{
+			In: t.name, Field: t.key.name,
+			Reason: fmt.Sprintf("takes no more than %d characters", t.key.most),
+		}
+	case t.key.base == "uuid": // it has several spellings
+		text = strings.ToLower(strings.NewReplacer("-", "", "{", "", "}", "").Replace(text))
 	}
 	return text, nil
 }
 
 // query is the statement of one group, with its arguments.
-func (v *solver) query(jobs []*job) query {
+func (v *solver) query(jobs []*job, followed bool) query {
 	f := jobs[0].change.form
 	n := plainArgs + len(f.columns)
 	lists := make([][]*string, n)
@@ -123,7 +139,7 @@ func (v *solver) query(jobs []*job) query {
 			lists[plainArgs+i] = append(lists[plainArgs+i], s)
 		}
 	}
-	q := query{sql: f.statement(v.events)}
+	q := query{sql: f.statement(v.events, followed)}
 	for _, list := range lists {
 		q.args = append(q.args, arrayText(list))
 	}

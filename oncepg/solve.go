@@ -130,6 +130,10 @@ func (v *solver) solve(ctx context.Context, pending []*job) error {
 				pending = pending[half:]
 			case again:
 				shape.In = pending[0].In
+				if v.isUnnamed(err) {
+					shape.Field = pending[0].target.Key
+					shape.Reason = "the row would get another key than the event's"
+				}
 				pending[0].fail(shape)
 				return nil
 			default: // the table may have changed since

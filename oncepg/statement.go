@@ -56,7 +56,10 @@ const plainArgs = 5
 // which undoes the statement. All parts see the same snapshot, and an update that waited for a
 // rival goes on with the newer row. An event for which no row comes back met a rival: it is tried
 // again.
-func (f *form) statement(events string) string {
+//
+// followed tells that events after it are for the same rows: if one met a rival, all is undone, or
+// the later ones would be written before it.
+func (f *form) statement(events string, followed bool) string {
 	var b strings.Builder
 	b.WriteString("WITH d AS MATERIALIZED (SELECT * FROM unnest(")
 	names := []string{"eid", "dig", "own", "ekey", "k"}
@@ -73,7 +76,7 @@ func (f *form) statement(events string) string {
 	f.writeFresh(&b, events)
 	f.writeUpdate(&b)
 	f.writeInsert(&b)
-	f.writeHits(&b)
+	f.writeHits(&b, followed)
 	fmt.Fprintf(&b, "e AS (INSERT INTO %s "+
 		"(id, digest, owner, target, key, outcome, numbers, at)\n"+
 		"SELECT h.eid, decode(h.dig, 'hex'), decode(h.own, 'hex'), %s, h.ekey, h.outcome, "+
@@ -193,6 +196,9 @@ func (f *form) isNewer(row string, arg argument) string {
 	if c.kind == kindText {
 		there, mine = there+`::text COLLATE "C"`, mine+`::text COLLATE "C"`
 	}
+	if c.kind == kindTime || c.kind == kindNumber { // as exactly as the column keeps it
+		mine += "::" + c.full
+	}
 	return fmt.Sprintf("coalesce(%s < %s, true)", there, mine)
 }
 
@@ -234,7 +240,10 @@ func (f *form) writeInsert(b *strings.Builder) {
 		f.table.quoted, f.key(), f.key(), f.key(), f.numbers())
 }
 
-func (f *form) writeHits(b *strings.Builder) {
+// writeHits brings an event whose row got another key than the event's (by a trigger, perhaps)
+// without its id, and with followed one that met a rival twice. Neither can be recorded, so that
+// the statement is undone.
+func (f *form) writeHits(b *strings.Builder, followed bool) {
 	var parts []string
 	if f.updates {
 		parts = append(parts, "SELECT u.*, 'applied' AS outcome FROM u")
@@ -242,13 +251,18 @@ func (f *form) writeHits(b *strings.Builder) {
 	if f.inserts {
 		parts = append(parts,
 			"SELECT f.eid, f.dig, f.own, f.ekey, i.nums, 'applied' AS outcome "+
-				"FROM i JOIN fresh f ON f.k = i.k")
+				"FROM i LEFT JOIN fresh f ON f.k = i.k")
 	}
 	if f.newer >= 0 {
 		parts = append(parts, fmt.Sprintf("SELECT f.eid, f.dig, f.own, f.ekey, "+
 			"NULL::jsonb AS nums, 'stale' AS outcome\n"+
 			"FROM fresh f JOIN %s x ON x.%s = f.k WHERE NOT %s",
 			f.table.quoted, f.key(), f.isNewer("x", ofFresh)))
+	}
+	if followed {
+		parts = append(parts, "SELECT f.eid, f.dig, f.own, f.ekey, "+
+			"NULL::jsonb AS nums, 'missed' AS outcome\nFROM (VALUES (1), (2)) twice, "+
+			f.freshRows()+"\nWHERE "+f.isMissed())
 	}
 	fmt.Fprintf(b, "hits AS MATERIALIZED (%s),\n", strings.Join(parts, "\nUNION ALL "))
 }
@@ -262,27 +276,55 @@ func (f *form) writeAnswer(b *strings.Builder, events string) {
 	fmt.Fprintf(b, "UNION ALL SELECT '"+isOld+"', v.id, v.outcome, v.numbers::text, "+micros+
 		", encode(v.digest, 'hex'), encode(v.owner, 'hex'), v.target, v.key\n"+
 		"FROM d, LATERAL (SELECT * FROM %s v WHERE v.id = d.eid OFFSET 0) v\n", "v", events)
-	var why, state string
-	switch {
-	case f.state >= 0:
-		state = "x." + quoteColumn(f.columns[f.state].name) + "::text"
-		why = fmt.Sprintf("WHEN x.%s IS NULL THEN '"+notMissing+"' WHEN NOT %s THEN '"+
-			notState+"'", f.key(), f.startable("x", f.fromArg()))
-	case f.list >= 0:
-		why = fmt.Sprintf("WHEN x.%s IS NOT NULL AND NOT %s THEN '"+notShape+"'",
-			f.key(), f.isList("x"))
-	case !f.updates:
-		why = fmt.Sprintf("WHEN x.%s IS NOT NULL THEN '"+notExists+"'", f.key())
-	default:
+	why, state := f.whyNot(), "NULL"
+	if why == "" {
 		return
 	}
-	if state == "" {
-		state = "NULL"
+	if f.state >= 0 {
+		state = "x." + quoteColumn(f.columns[f.state].name) + "::text"
 	}
 	fmt.Fprintf(b, "UNION ALL SELECT '"+isNot+"', f.eid, CASE %s END, %s, "+
-		"NULL, NULL, NULL, NULL, NULL\nFROM fresh f LEFT JOIN %s x ON x.%s = f.k\n"+
-		"WHERE NOT EXISTS (SELECT 1 FROM e WHERE e.id = f.eid)",
-		why, state, f.table.quoted, f.key())
+		"NULL, NULL, NULL, NULL, NULL\nFROM %s\n"+
+		"WHERE NOT EXISTS (SELECT 1 FROM e WHERE e.id = f.eid)", why, state, f.freshRows())
+}
+
+// whyNot are the conditions under which an event is not written, as those of a CASE; empty if there
+// are none.
+func (f *form) whyNot() string {
+	switch {
+	case f.state >= 0:
+		return fmt.Sprintf("WHEN x.%s IS NULL THEN '"+notMissing+"' WHEN NOT %s THEN '"+
+			notState+"'", f.key(), f.startable("x", f.fromArg()))
+	case f.list >= 0:
+		return fmt.Sprintf("WHEN x.%s IS NOT NULL AND NOT %s THEN '"+notShape+"'",
+			f.key(), f.isList("x"))
+	case !f.updates:
+		return fmt.Sprintf("WHEN x.%s IS NOT NULL THEN '"+notExists+"'", f.key())
+	}
+	return ""
+}
+
+// freshRows are the events, with their rows as they were before the statement.
+func (f *form) freshRows() string {
+	return fmt.Sprintf("fresh f LEFT JOIN %s x ON x.%s = f.k", f.table.quoted, f.key())
+}
+
+// isMissed tells that an event did nothing although nothing is against it: it met a rival.
+func (f *form) isMissed() string {
+	all := "true"
+	if f.updates {
+		all += " AND NOT EXISTS (SELECT 1 FROM u WHERE u.eid = f.eid)"
+	}
+	if f.inserts {
+		all += " AND NOT EXISTS (SELECT 1 FROM i WHERE i.k = f.k)"
+	}
+	if f.newer >= 0 {
+		all += fmt.Sprintf(" AND (x.%s IS NULL OR %s)", f.key(), f.isNewer("x", ofFresh))
+	}
+	if why := f.whyNot(); why != "" {
+		all += " AND CASE " + why + " END IS NULL"
+	}
+	return all
 }
 
 // literal quotes a text, whatever standard_conforming_strings is.

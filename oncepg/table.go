@@ -3,6 +3,7 @@ package oncepg
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -52,11 +53,13 @@ var kindNames = [...]string{
 type column struct {
 	name string
 	typ  string // as it is written in a cast, without a length: a cast to one would cut
+	full string // with its length or precision
 	kind kind
 	base string // the type's own name
 	elem kind   // of an array's elements
 	// blurred: texts that differ in case or in spaces at the end are equal.
 	blurred bool
+	most    int // characters that a varchar takes; 0: any number
 }
 
 // table is what is known of a target.
@@ -99,20 +102,25 @@ func (t *tables) get(ctx context.Context, r runner, target write.Target) (*table
 	return fresh, nil
 }
 
-// columnsSQL lists a table's columns. A domain counts as the type below it; -1 as the length gives
-// names that can be written in a cast ("bpchar", where "character" would mean one character).
+// columnsSQL lists a table's columns. A domain counts as the type below all domains: a cast to one
+// over varchar(3) would cut. -1 as the length gives names that can be written in a cast ("bpchar",
+// where "character" would mean one character).
 const columnsSQL = `
-SELECT a.attname::text, format_type(a.atttypid, -1),
-	coalesce(b.typname, t.typname)::text, t.typcategory::text,
-	coalesce(ec.typname, '')::text, coalesce(ec.typcategory, ' ')::text,
-	coalesce(co.collisdeterministic, true)::text
-FROM pg_attribute a
-JOIN pg_type t ON t.oid = a.atttypid
-LEFT JOIN pg_type b ON t.typtype = 'd' AND b.oid = t.typbasetype
-LEFT JOIN pg_type ec ON ec.oid = coalesce(nullif(b.typelem, 0), t.typelem)
-	AND t.typcategory = 'A'
-LEFT JOIN pg_collation co ON co.oid = a.attcollation
-WHERE a.attrelid = to_regclass($1::text) AND a.attnum > 0 AND NOT a.attisdropped`
+WITH RECURSIVE c AS (
+	SELECT attname, attcollation, atttypid AS typ, atttypmod AS mod FROM pg_attribute
+	WHERE attrelid = to_regclass($1::text) AND attnum > 0 AND NOT attisdropped
+UNION ALL
+	SELECT attname, attcollation, typbasetype, CASE WHEN mod < 0 THEN typtypmod ELSE mod END
+	FROM c JOIN pg_type d ON d.oid = c.typ AND d.typtype = 'd'
+)
+SELECT c.attname::text, format_type(c.typ, -1), t.typname::text, t.typcategory::text,
+	coalesce(e.typname, '')::text, coalesce(e.typcategory, ' ')::text,
+	coalesce(co.collisdeterministic, true)::text, format_type(c.typ, c.mod),
+	CASE WHEN t.typname = 'varchar' AND c.mod > 4 THEN c.mod - 4 ELSE 0 END::text
+FROM c
+JOIN pg_type t ON t.oid = c.typ AND t.typtype <> 'd'
+LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
+LEFT JOIN pg_collation co ON co.oid = c.attcollation`
 
 func readTable(ctx context.Context, r runner, target write.Target) (*table, error) {
 	t := &table{
@@ -123,7 +131,10 @@ func readTable(ctx context.Context, r runner, target write.Target) (*table, erro
 		return nil, fmt.Errorf("read columns of %s: %w", target.Name, err)
 	}
 	for _, r := range got[0] {
-		c := column{name: *r[0], typ: *r[1], base: *r[2], kind: kindOf(*r[2], *r[3])}
+		c := column{
+			name: *r[0], typ: *r[1], base: *r[2], kind: kindOf(*r[2], *r[3]), full: *r[7],
+		}
+		c.most, _ = strconv.Atoi(*r[8]) // always a number
 		c.blurred = c.base == "bpchar" || c.base == "citext" || *r[6] != "true"
 		if c.kind == kindArray {
 			c.elem = kindOf(*r[4], *r[5])
@@ -137,7 +148,7 @@ func readTable(ctx context.Context, r runner, target write.Target) (*table, erro
 	switch {
 	case !found:
 		return nil, &write.ShapeError{In: target.Name, Field: target.Key, Reason: noColumn}
-	case key.blurred:
+	case key.blurred, key.base == "float4", key.base == "float8":
 		return nil, &write.ShapeError{
 			In: target.Name, Field: target.Key,
 			Reason: "a key of type " + key.typ + " with its collation takes different keys for one",

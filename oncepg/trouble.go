@@ -26,6 +26,7 @@ const (
 // Codes of PostgreSQL (appendix A of its manual).
 const (
 	codeUnique        = "23505"
+	codeNotNull       = "23502"
 	codeSerialization = "40001"
 	codeDeadlock      = "40P01"
 	codeLock          = "55P03"
@@ -111,6 +112,13 @@ var refusals = map[string]string{
 	"22P02": "a value can't be read as the type of its column",
 	"23502": "null where its column takes none",
 	"42P01": "a table is missing, the target or that of the events, which Open makes",
+}
+
+// isUnnamed tells that a record was to be made without its id: see form.writeHits.
+func (s *shared) isUnnamed(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == codeNotNull && pg.ColumnName == "id" &&
+		pg.TableName == tableName(s.conf.Events)
 }
 
 // shapeError tells what a change does not fit, or nil for an error that means something else.
