@@ -54,7 +54,7 @@ func (w *Writer) Apply(
 		switch {
 		case j.done && err == nil:
 			return *j.result, nil
-		case errors.As(err, &own) && troubleOf(own.err) == noTrouble:
+		case errors.As(err, &own) && own.isFinal():
 			return write.Result{}, own.err
 		}
 		if err := v.meet(ctx, err); err != nil {
@@ -64,7 +64,18 @@ func (w *Writer) Apply(
 }
 
 // workError is an error of the user's function.
-type workError struct{ err error }
+type workError struct {
+	err error
+	// cut is true if the transaction's connection was closed.
+	cut bool
+}
+
+// isFinal reports whether the function is not tried again. A time-out or a broken connection is
+// PostgreSQL's only if the transaction's own connection is gone: the function may call others.
+func (e *workError) isFinal() bool {
+	t := troubleOf(e.err)
+	return t == noTrouble || t == lost && !e.cut && codeOf(e.err) == ""
+}
 
 func (e *workError) Error() string { return e.err.Error() }
 func (e *workError) Unwrap() error { return e.err }
@@ -93,7 +104,7 @@ func (w *Writer) applyOnce(
 			return j.take(found[0][0])
 		}
 		if err := do(ctx, tx); err != nil {
-			return &workError{err}
+			return &workError{err, tx.Conn().IsClosed()}
 		}
 		*j.result = write.Result{Outcome: write.Applied}
 		j.done = true

@@ -3,6 +3,7 @@ package oncepg_test
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -70,6 +71,24 @@ func TestAFunctionThatEndsInAnErrorHasNoEffect(t *testing.T) {
 	}
 	if r, err := w.Apply(t.Context(), "e", 1, insertOne); err != nil || r.Outcome != write.Applied {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A time-out of something else that the function asks is its own.
+func TestAFunctionsOwnTimeOutIsReturnedAtOnce(t *testing.T) {
+	t.Parallel()
+	_, w := fresh(t)
+	for _, own := range []error{
+		context.DeadlineExceeded, &net.DNSError{Err: "no answer", IsTimeout: true},
+	} {
+		tries := 0
+		_, err := w.Apply(t.Context(), "e", 1, func(context.Context, pgx.Tx) error {
+			tries++
+			return own
+		})
+		if !errors.Is(err, own) || tries != 1 {
+			t.Errorf("%v: %v after %d tries", own, err, tries)
+		}
 	}
 }
 
