@@ -56,7 +56,7 @@ func (s *Store) kill() { s.killed.Store(true) }
 func harness(t *testing.T, db *mongo.Database, clock *fakeClock, cfg Config) queuetest.Harness {
 	s := openIn(t, db, cfg)
 	return queuetest.Harness{
-		Store: s, Now: clock.now, Advance: clock.advance,
+		Store: s, Now: clock.now, Advance: clock.advance, Slow: !cfg.facts.Now,
 		Reopen: func(t *testing.T, clean bool) queuetest.Harness {
 			if clean {
 				if err := s.Close(); err != nil {

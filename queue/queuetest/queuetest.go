@@ -29,6 +29,8 @@ type Harness struct {
 	// after the process was killed at this moment. It may be called from inside a Decide when not
 	// clean; the old store is then used no more.
 	Reopen func(t *testing.T, clean bool) Harness
+	// Slow shortens the random walk, for a server that looks at everything for every question.
+	Slow bool
 	// SQL is true when a handler's Commit gets a transaction that speaks SQL.
 	SQL bool
 }

@@ -28,6 +28,7 @@ const (
 	SeedEnv      = "QUEUETEST_SEED"
 	randomSeeds  = 2
 	randomOps    = 350
+	slowOps      = 150 // of one walk, where a store is slow
 	compareEvery = 50
 	// walkNewAfter is the NewAfter of some names of a walk; time goes on by up to 40 s at once.
 	walkNewAfter = time.Minute
@@ -38,12 +39,16 @@ func againstModel(k *kit) {
 	if err != nil {
 		first = uint64(time.Now().UnixNano())
 	}
-	for i := range randomSeeds { // in one store: what a walk leaves behind is there in the next
+	seeds, ops := randomSeeds, randomOps
+	if k.h.Slow {
+		seeds, ops = 1, slowOps
+	}
+	for i := range seeds { // in one store: what a walk leaves behind is there in the next
 		seed := first + uint64(i)
 		w := &walk{kit: k, r: rand.New(rand.NewPCG(seed, 0)), prefix: fmt.Sprint(i, "/"),
 			m: &model{now: k.h.Now()}, held: map[string]queue.Row{}}
 		w.lane = fmt.Sprint("handler/random", i)
-		for n := range randomOps {
+		for n := range ops {
 			w.one()
 			if n%compareEvery == 0 {
 				w.compare()
