@@ -124,6 +124,9 @@ func (w *Writer) Open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open writer: %w", err)
 	}
+	if err := w.checkCollation(ctx, w.conf.Events); err != nil {
+		return fmt.Errorf("open writer: %w", err)
+	}
 	if err := w.makeIndex(ctx); err != nil {
 		return fmt.Errorf("open writer: %w", err)
 	}

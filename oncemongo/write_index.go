@@ -68,7 +68,7 @@ func isOrder(v any) bool {
 // checkIndex looks for the unique index of a target. The error is a *write.IndexError if there is
 // none.
 func (w *Writer) checkIndex(ctx context.Context, t write.Target) error {
-	if err := w.checkCollation(ctx, t); err != nil || t.Key == "_id" {
+	if err := w.checkCollation(ctx, t.Name); err != nil || t.Key == "_id" {
 		return err // that of _id is always there
 	}
 	cursor, err := collection(w.db, t.Name).Indexes().List(ctx)
@@ -97,10 +97,10 @@ func (w *Writer) checkIndex(ctx context.Context, t write.Target) error {
 	}
 }
 
-// checkCollation refuses a collection that compares texts otherwise than byte by byte: keys that
-// differ in case only would be one.
-func (w *Writer) checkCollation(ctx context.Context, t write.Target) error {
-	cursor, err := w.db.ListCollections(ctx, bson.D{{Key: "name", Value: t.Name}})
+// checkCollation refuses a collection that compares texts otherwise than byte by byte: keys, or ids
+// of events, that differ in case only would be one.
+func (w *Writer) checkCollation(ctx context.Context, name string) error {
+	cursor, err := w.db.ListCollections(ctx, bson.D{{Key: "name", Value: name}})
 	if err != nil {
 		return fmt.Errorf("list collections: %w", err)
 	}
@@ -119,10 +119,10 @@ func (w *Writer) checkCollation(ctx context.Context, t write.Target) error {
 		locale := c.Options.Collation.Locale
 		switch {
 		case c.Type != "" && c.Type != "collection":
-			return fmt.Errorf("target %s is a %s, not a collection", t.Name, c.Type)
+			return fmt.Errorf("%s is a %s, not a collection", name, c.Type)
 		case locale != "" && locale != "simple":
-			return fmt.Errorf("target %s has the collation %s: keys that differ would be one",
-				t.Name, locale)
+			return fmt.Errorf("collection %s has the collation %s: keys that differ would be one",
+				name, locale)
 		}
 	}
 	return nil

@@ -121,6 +121,10 @@ func (w *Writer) meet(
 		result, err := w.carry(ctx, j)
 		return result, false, err
 	}
+	if known.Owner == j.owner { // the answer to its insert was lost, and somebody has finished it
+		result, err := known.result()
+		return result, false, err
+	}
 	r, err := known.record()
 	if err != nil {
 		return write.Result{}, false, err
