@@ -18,7 +18,7 @@ func goSources(t *testing.T) string {
 	var all strings.Builder
 	for _, pattern := range []string{"examples/payments/*.go", "examples/payouts/*.go",
 		"example_test.go", "oncehttp/transport_example_test.go", "onceredis/example_test.go",
-		"oncemongo/record_example_test.go"} {
+		"oncemongo/*_example_test.go"} {
 		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
