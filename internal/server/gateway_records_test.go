@@ -132,9 +132,7 @@ func TestGateway_AHeldRequestIsFoundByItsKeyAndDecidedByAPerson(t *testing.T) {
 		strings.Contains(log, "order-two") {
 		t.Error("the log has a key, or doesn't say who decided")
 	}
-	if m := s.get("/metrics", nil).body; !strings.Contains(m, `once_records{state="completed"} 2`) {
-		t.Error("the metrics don't count two completed records")
-	}
+	s.awaitMetrics(`once_records{state="completed"} 2`)
 }
 
 func TestGateway_SealedAnswersAreReadByTheirOperatorAndByNobodyElse(t *testing.T) {

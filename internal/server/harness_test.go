@@ -287,6 +287,17 @@ func (s *service) metric(line string) string {
 	return "0"
 }
 
+// awaitMetrics waits until /metrics has lines: a gateway counts a request when it is over, and its
+// client may have the answer before that.
+func (s *service) awaitMetrics(lines ...string) {
+	s.t.Helper()
+	for _, line := range lines {
+		testserver.Until(s.t, patience, "the metrics have "+line, func() bool {
+			return strings.Contains(s.get("/metrics", nil).body, "\n"+line+"\n")
+		})
+	}
+}
+
 // example reads a file of the examples and replaces texts that have to be in it: pairs of old and
 // new.
 func example(t *testing.T, name string, edits ...string) string {
