@@ -71,8 +71,8 @@ func one[T any](t testing.TB, p *pgxpool.Pool, sql string, args ...any) (v T) {
 	return v
 }
 
-func config() oncepg.Config {
-	return oncepg.Config{Targets: writetest.Targets(), Patience: patience}
+func config() oncepg.WriterConfig {
+	return oncepg.WriterConfig{Targets: writetest.Targets(), Patience: patience}
 }
 
 // suite is a database whose cases have a schema each: a database takes longer to make.
@@ -113,7 +113,7 @@ func fresh(t testing.TB) (*pgxpool.Pool, *oncepg.Writer) {
 	return p, open(t, p, config())
 }
 
-func open(t testing.TB, p *pgxpool.Pool, conf oncepg.Config) *oncepg.Writer {
+func open(t testing.TB, p *pgxpool.Pool, conf oncepg.WriterConfig) *oncepg.Writer {
 	t.Helper()
 	w, err := oncepg.NewWriter(p, conf)
 	if err != nil {

@@ -53,7 +53,7 @@ func (s *Server) postgres(d *config.DatabaseConfig, targets []write.Target) (con
 		return nil, nil, err
 	}
 	closes := closeFunc(func() error { pool.Close(); return nil })
-	w, err := oncepg.NewWriter(pool, oncepg.Config{
+	w, err := oncepg.NewWriter(pool, oncepg.WriterConfig{
 		Targets: targets, Retention: d.Retention, Logger: s.log.With("database", d.Name),
 	})
 	if err != nil {

@@ -103,7 +103,7 @@ func (b *Bench) postgresWrites(ctx context.Context) (err error) {
 	if _, err := pool.Exec(ctx, accounts); err != nil {
 		return err
 	}
-	w, err := oncepg.NewWriter(pool, oncepg.Config{Targets: writeTargets()})
+	w, err := oncepg.NewWriter(pool, oncepg.WriterConfig{Targets: writeTargets()})
 	if err != nil {
 		return err
 	}

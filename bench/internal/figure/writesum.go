@@ -101,7 +101,7 @@ func (b *Bench) postgresSum(ctx context.Context, server *postgres.Server) error 
 		return err
 	}
 	defer pool.Close()
-	w, err := oncepg.NewWriter(pool, oncepg.Config{
+	w, err := oncepg.NewWriter(pool, oncepg.WriterConfig{
 		Targets: writeTargets(), Patience: sumPatience,
 	})
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/oncekit/once/write"
 )
 
-// Config is how a [Writer] works. Targets has to be set.
-type Config struct {
+// WriterConfig is how a [Writer] works. Targets has to be set.
+type WriterConfig struct {
 	// Targets are the tables whose rows events change. Their default key is the column "id".
 	Targets []write.Target
 	// Events is the table of the events' records, with a name of up to 48 bytes and, if wanted, a
@@ -51,7 +51,7 @@ type Writer struct {
 
 // shared is what a writer and those inside transactions have in common.
 type shared struct {
-	conf    Config
+	conf    WriterConfig
 	events  string // quoted
 	targets write.Targets
 	tables  *tables
@@ -60,7 +60,7 @@ type shared struct {
 }
 
 // NewWriter makes a writer over a pool. It asks the database nothing: [Writer.Open] does.
-func NewWriter(pool *pgxpool.Pool, conf Config) (*Writer, error) {
+func NewWriter(pool *pgxpool.Pool, conf WriterConfig) (*Writer, error) {
 	if pool == nil {
 		return nil, errors.New("new writer: no pool")
 	}
@@ -75,7 +75,7 @@ func NewWriter(pool *pgxpool.Pool, conf Config) (*Writer, error) {
 // NewWriterSQL makes a writer over database/sql, with any driver for PostgreSQL whose errors have a
 // method SQLState, as those of pgx and of lib/pq have. A batch takes a round trip for each form of
 // change in it, where a pool takes one for all.
-func NewWriterSQL(db *sql.DB, conf Config) (*Writer, error) {
+func NewWriterSQL(db *sql.DB, conf WriterConfig) (*Writer, error) {
 	if db == nil {
 		return nil, errors.New("new writer: no database")
 	}
@@ -86,7 +86,7 @@ func NewWriterSQL(db *sql.DB, conf Config) (*Writer, error) {
 	return &Writer{own: sqlRunner{db}, shared: s}, nil
 }
 
-func newShared(conf Config) (*shared, error) {
+func newShared(conf WriterConfig) (*shared, error) {
 	if conf.Events == "" {
 		conf.Events = defaultEvents
 	}

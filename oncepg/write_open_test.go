@@ -12,11 +12,11 @@ import (
 	"github.com/oncekit/once/write"
 )
 
-func target(name string) oncepg.Config {
-	return oncepg.Config{Targets: []write.Target{{Name: name}}, Patience: patience}
+func target(name string) oncepg.WriterConfig {
+	return oncepg.WriterConfig{Targets: []write.Target{{Name: name}}, Patience: patience}
 }
 
-func openErr(t *testing.T, conf oncepg.Config, tables string) error {
+func openErr(t *testing.T, conf oncepg.WriterConfig, tables string) error {
 	t.Helper()
 	p := pool(t, testserver.Postgres(t).URL())
 	exec(t, p, tables)
@@ -34,7 +34,7 @@ func TestAMissingUniqueIndexIsFoundAndTheCommandCreatesItB02(t *testing.T) {
 CREATE TABLE "My Shop"."Order's" ("No" text, n int);
 INSERT INTO "My Shop"."Order's" SELECT 'dup ' || i % 12, i FROM generate_series(1, 30) i;
 INSERT INTO "My Shop"."Order's" VALUES ('one', 1), (NULL, 2), (NULL, 3)`)
-	conf := oncepg.Config{
+	conf := oncepg.WriterConfig{
 		Targets:  []write.Target{{Name: "My Shop.Order's", Key: "No"}},
 		Events:   "My Shop.events",
 		Patience: patience,
@@ -163,7 +163,7 @@ func TestManyMayOpenAtTheSameTime(t *testing.T) {
 func TestAWrongConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	p := pool(t, testserver.Postgres(t).URL())
-	for _, conf := range []oncepg.Config{
+	for _, conf := range []oncepg.WriterConfig{
 		{},
 		{Targets: []write.Target{{Name: "a"}, {Name: "a"}}},
 		{Targets: []write.Target{{Name: "a"}}, Events: "s." + strings.Repeat("x", 49)},
