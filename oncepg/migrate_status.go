@@ -159,9 +159,9 @@ func compareSchema(schema string, has applied, want []Migration) (int, error) {
 				"apply it by hand, as `once migrate print` shows it", m.Version, w.Version))
 		case m.Name != w.Name || m.Checksum != "" && m.Checksum != w.Checksum:
 			return fail(SchemaChanged, fmt.Sprintf("migration %04d_%s was applied with another "+
-				"text than this program has (checksum %.12s, here %.12s): run the program that applied "+
-				"it, or compare both texts, mend the schema by hand, and set the checksum to NULL "+
-				"in %s", m.Version, m.Name, m.Checksum, w.Checksum, migrationTable))
+				"text than this program has (checksum %.12s, here %.12s): run the program that "+
+				"applied it, or compare both texts, mend the schema by hand, and set the checksum "+
+				"to NULL in %s", m.Version, m.Name, m.Checksum, w.Checksum, migrationTable))
 		}
 	}
 	return len(has.list), nil

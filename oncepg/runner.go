@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// query is a statement with its arguments, which are all texts: the statement casts them, so that
-// every driver is as good.
+// query is a statement with its arguments, which are texts, or bytes for bytea: the statement casts
+// them, so that every driver is as good.
 type query struct {
 	sql  string
 	args []any
 }
 
-// row is one row of an answer; all its columns are texts, nil for NULL.
+// row is one row of an answer; all its columns are texts, or the bytes of a bytea, nil for NULL.
 type row []*string
 
 // runner carries out statements, all or none, and returns the rows of each.
@@ -98,13 +99,32 @@ func collect(rows pgx.Rows) ([]row, error) {
 	defer rows.Close()
 	var out []row
 	for rows.Next() {
-		r, into := blank(len(rows.FieldDescriptions()))
+		fields := rows.FieldDescriptions()
+		r, into := blank(len(fields))
+		for i := range fields {
+			if fields[i].DataTypeOID == pgtype.ByteaOID {
+				into[i] = bytesInto{&r[i]}
+			}
+		}
 		if err := rows.Scan(into...); err != nil {
 			return nil, err
 		}
 		out = append(out, r)
 	}
 	return out, rows.Err()
+}
+
+// bytesInto takes the bytes of a bytea, which pgx does not put into a text by itself.
+type bytesInto struct{ into **string }
+
+// ScanBytes is that of pgtype.BytesScanner.
+func (b bytesInto) ScanBytes(v []byte) error {
+	*b.into = nil
+	if v != nil {
+		text := string(v)
+		*b.into = &text
+	}
+	return nil
 }
 
 // blank is a row to be scanned into.

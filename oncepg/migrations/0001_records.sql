@@ -17,7 +17,7 @@ CREATE TABLE once_migrations (
 CREATE TABLE records (
 	-- SHA-256 over the scope and the key.
 	identity bytea PRIMARY KEY,
-	-- Of what was asked.
+	-- A version, and a SHA-256 of what was asked.
 	fingerprint bytea NOT NULL,
 	-- in_flight, completed, released or unknown.
 	state text NOT NULL,
@@ -42,7 +42,16 @@ CREATE TABLE records (
 	-- For people. A backslash begins what is no text: \\ or \xNN.
 	scope text[] NOT NULL,
 	key text NOT NULL,
-	request text NOT NULL
+	request text NOT NULL,
+
+	CONSTRAINT records_state CHECK (state IN ('in_flight', 'completed', 'released', 'unknown')),
+	CONSTRAINT records_tokens CHECK (octet_length(identity) = 32 AND
+		octet_length(fingerprint) = 33 AND octet_length(owner) = 16),
+	CONSTRAINT records_counts CHECK (fence > 0 AND attempt > 0 AND retention > 0),
+	CONSTRAINT records_outcome CHECK ((state = 'completed') = (outcome IS NOT NULL)),
+	CONSTRAINT records_expiry CHECK
+		((state IN ('completed', 'released')) = (expires_at IS NOT NULL)),
+	CONSTRAINT records_finish CHECK ((state = 'in_flight') = (finished_at IS NULL))
 );
 
 CREATE INDEX records_expires ON records (expires_at) WHERE expires_at IS NOT NULL;

@@ -1,0 +1,169 @@
+package oncepg_test
+
+import (
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/oncekit/once"
+	"github.com/oncekit/once/internal/linear"
+	"github.com/oncekit/once/internal/testserver"
+	"github.com/oncekit/once/internal/testserver/postgres"
+	"github.com/oncekit/once/oncepg"
+	"github.com/oncekit/once/oncetest"
+)
+
+// recordOutcome is small, so that the cases of the limit are quick.
+const recordOutcome = 256 << 10
+
+// recordSchemas are the schemas of one database, a store each: a database takes longer to make.
+type recordSchemas struct {
+	*suite
+	open func(t testing.TB, cfg oncepg.RecordsConfig) *oncepg.Records
+}
+
+// overPool opens stores over one pool.
+func overPool(t *testing.T) recordSchemas {
+	t.Helper()
+	s := newSuite(t)
+	return recordSchemas{s, func(t testing.TB, cfg oncepg.RecordsConfig) *oncepg.Records {
+		return openRecords(t, s.admin, cfg)
+	}}
+}
+
+// overSQL opens stores over database/sql.
+func overSQL(t *testing.T) recordSchemas {
+	t.Helper()
+	s := newSuite(t)
+	db, err := sql.Open("pgx", s.db.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return recordSchemas{s, func(t testing.TB, cfg oncepg.RecordsConfig) *oncepg.Records {
+		t.Helper()
+		r, err := oncepg.NewRecordsSQL(db, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}}
+}
+
+func openRecords(
+	t testing.TB, p *pgxpool.Pool, cfg oncepg.RecordsConfig,
+) *oncepg.Records {
+	t.Helper()
+	r, err := oncepg.NewRecords(p, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// someRecords is a store in a database of its own.
+func someRecords(t testing.TB) (*oncepg.Records, *pgxpool.Pool) {
+	t.Helper()
+	p := pool(t, testserver.Postgres(t).URL())
+	return openRecords(t, p, oncepg.RecordsConfig{}), p
+}
+
+// config names a schema that nobody has.
+func (s *recordSchemas) config() oncepg.RecordsConfig {
+	return oncepg.RecordsConfig{
+		Schema: fmt.Sprintf("Records %d", s.n.Add(1)), MaxOutcome: recordOutcome,
+	}
+}
+
+func (s *recordSchemas) harness(t *testing.T) oncetest.Harness {
+	cfg := s.config()
+	r := s.open(t, cfg)
+	return oncetest.Harness{
+		Store: r, MaxOutcome: recordOutcome,
+		Advance: func(d time.Duration) { r.Advance(d) },
+		Corrupt: func(id once.Identity) { damage(t, s.admin, cfg.Schema, id, "state = '?'") },
+		Reopen: func() once.Store {
+			before := r
+			r = s.open(t, cfg)
+			r.KeepClock(before)
+			return r
+		},
+	}
+}
+
+// damage changes a record as no statement of once does.
+func damage(t testing.TB, p *pgxpool.Pool, schema string, id once.Identity, set string) {
+	t.Helper()
+	table := quoted(schema) + ".records"
+	for _, name := range []string{"state", "tokens", "counts", "outcome", "expiry", "finish"} {
+		exec(t, p, "ALTER TABLE "+table+" DROP CONSTRAINT IF EXISTS records_"+name)
+	}
+	tag, err := p.Exec(t.Context(), "UPDATE "+table+" SET "+set+" WHERE identity = $1", id[:])
+	if err != nil || tag.RowsAffected() != 1 {
+		t.Fatalf("%s: %v, %v", set, tag, err)
+	}
+}
+
+func TestRecords(t *testing.T) {
+	t.Parallel()
+	s := overPool(t)
+	oncetest.Run(t, s.harness)
+}
+
+func TestRecordsOverDatabaseSQL(t *testing.T) {
+	t.Parallel()
+	s := overSQL(t)
+	oncetest.Run(t, s.harness)
+}
+
+// Without a clock that tests move, everything is judged by the database's.
+func TestRecordsByTheDatabasesClock(t *testing.T) {
+	t.Parallel()
+	s := overPool(t)
+	oncetest.Run(t, func(t *testing.T) oncetest.Harness {
+		return oncetest.Harness{Store: s.open(t, s.config()), MaxOutcome: recordOutcome}
+	}, "Claim", "Stale", "Unknown", "Retention", "Sweep", "Renew")
+}
+
+// What was acknowledged outlives the server's process.
+func TestRecordsOverARestartOfTheServer(t *testing.T) {
+	t.Parallel()
+	oncetest.Run(t, func(t *testing.T) oncetest.Harness {
+		server := testserver.PostgresServer(t, postgres.Config{
+			Lines: []string{"synchronous_commit = on"},
+		})
+		r := openRecords(t, pool(t, server.URL("postgres")), oncepg.RecordsConfig{})
+		return oncetest.Harness{
+			Store: r, Advance: func(d time.Duration) { r.Advance(d) },
+			Reopen: func() once.Store {
+				server.Kill()
+				if err := server.Start(); err != nil {
+					t.Fatal(err)
+				}
+				return r
+			},
+		}
+	}, "Restart")
+}
+
+func TestAnswersOfRecordsCouldHaveComeOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	r, _ := someRecords(t)
+	linear.Check(t, r, linear.Options{})
+}
+
+// BenchmarkRecords measures a server on this machine, over loopback, with its flushes.
+func BenchmarkRecords(b *testing.B) {
+	server := testserver.PostgresServer(b, postgres.Config{Durable: true})
+	oncetest.Bench(b, openRecords(b, poolOf(b, server.URL("postgres"), 16),
+		oncepg.RecordsConfig{}))
+}
