@@ -224,8 +224,8 @@ type RecordsTx struct {
 // wait for the transaction from then on.
 //
 // After an error roll the transaction back: with [once.ErrLeaseLost] somebody else may have done
-// the work by now. In a REPEATABLE READ or SERIALIZABLE transaction a renewal of the lease that came
-// after its first statement is a [once.ErrUnavailable]: roll back and begin again.
+// the work by now. In a REPEATABLE READ or SERIALIZABLE transaction a renewal of the lease that
+// came after its first statement is a [once.ErrUnavailable]: roll back and begin again.
 //
 // Then settle the [once.Work]. If the commit said that it succeeded, Complete with the same outcome
 // changes nothing and ends the renewals. If it failed or had no answer, Lose is right in either

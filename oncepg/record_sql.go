@@ -30,8 +30,9 @@ var recordParts = strings.NewReplacer(
 	"{expiry}", "(r.retention + (r.retention + 15) / 16) * interval '1 microsecond'",
 	"{columns}", "r.identity, r.fingerprint, r.state, r.hold::text, r.owner, r.fence::text, "+
 		"r.attempt::text, r.takeover::text, r.retention::text, "+
-		microsOf("r.claimed_at")+", "+microsOf("r.lease_end")+", "+microsOf("r.last_at")+", "+microsOf("r.finished_at")+", "+
-		microsOf("r.expires_at")+", r.tombstone::text, coalesce(octet_length(r.outcome), -1)::text, "+
+		microsOf("r.claimed_at")+", "+microsOf("r.lease_end")+", "+microsOf("r.last_at")+", "+
+		microsOf("r.finished_at")+", "+microsOf("r.expires_at")+", r.tombstone::text, "+
+		"coalesce(octet_length(r.outcome), -1)::text, "+
 		"array_to_json(r.scope)::text, r.key, r.request",
 	// See "Replays and standbys" in docs/postgresql.md.
 	"{barrier}", "CASE WHEN current_setting('synchronous_standby_names') <> '' AND "+

@@ -68,7 +68,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		defer os.RemoveAll(built.dir)
-		return m.Run()
+		return testserver.Main(m)
 	}())
 }
 

@@ -38,8 +38,8 @@ An attempt that was lost (no answer came, or 500, 502 or 504) may have had its e
 --on-unknown retry, the default, the next repeat runs it again; with hold, nothing runs until a
 person has decided (once records). With --key required it has to be chosen.
 
---records keeps the records in a MongoDB or a Redis that several gateways may share, rather than in
-the store. Take a login from the environment: --records '${env:MONGO_URL}'.
+--records keeps the records in a PostgreSQL, a MongoDB or a Redis that several gateways may share,
+rather than in the store. Take a login from the environment: --records '${env:DATABASE_URL}'.
 
 Everything else needs a file: routes, callers, limits (see docs/gateway.md).`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -62,7 +62,8 @@ Everything else needs a file: routes, callers, limits (see docs/gateway.md).`,
 	c.Flags().StringVar(&f.onUnknown, "on-unknown", "retry", "what follows when an attempt is "+
 		"lost: retry or hold")
 	c.Flags().StringVar(&f.records, "records", "", "keep the records at `URL`, "+
-		"mongodb://HOST/DATABASE or redis://HOST:PORT (default in the store)")
+		"postgres://HOST/DATABASE, mongodb://HOST/DATABASE or redis://HOST:PORT (default in "+
+		"the store)")
 	c.Flags().StringVar(&f.store, "store", "", "the store's `URL` (default sqlite:once.db)")
 	c.Flags().StringVar(&f.listen, "listen", "", "the clients' `ADDR` (default 127.0.0.1:8080)")
 	c.Flags().StringVar(&f.admin, "admin", "", "the operator's `ADDR` (default 127.0.0.1:8081)")

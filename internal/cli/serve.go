@@ -230,8 +230,8 @@ func (a *app) greetRoutes(routes []config.Route) {
 	}
 }
 
-// placeOfRecords is the URL of a Redis or a MongoDB without what may be secret in it. That of a
-// MongoDB may have several hosts with their ports, which is no URL elsewhere.
+// placeOfRecords is the URL of a Redis or a database without what may be secret in it. That of a
+// database may have several hosts with their ports, which is no URL elsewhere.
 func placeOfRecords(text string) string {
 	scheme, rest, _ := strings.Cut(text, "://")
 	rest, _, _ = strings.Cut(rest[strings.LastIndex(rest, "@")+1:], "?")

@@ -41,6 +41,13 @@ const (
 	MongoDB    DatabaseKind = "mongodb"
 )
 
+// title is the technology as it is called.
+func (k DatabaseKind) title() string {
+	return map[DatabaseKind]string{
+		PostgreSQL: "PostgreSQL", SQLite: "SQLite", MongoDB: "MongoDB",
+	}[k]
+}
+
 // defaultKey is the member or column by which documents are found where the file says `id`.
 func (k DatabaseKind) defaultKey() string {
 	if k == MongoDB {

@@ -32,7 +32,8 @@ type Gateway struct {
 	// Lease of a claim.
 	Lease    time.Duration
 	Timeouts GatewayTimeouts
-	// Records is the URL of a Redis or a MongoDB that keeps the records; empty: the store does.
+	// Records is the URL of a Redis, a PostgreSQL or a MongoDB that keeps the records; empty: the
+	// store does.
 	Records string
 	// MayForget accepts that Redis forgets a record that waits for a person, MayEvict that it
 	// removes records when its memory is full.

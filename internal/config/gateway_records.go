@@ -17,15 +17,19 @@ func isMongoDB(text string) bool {
 	return strings.HasPrefix(text, "mongodb://") || strings.HasPrefix(text, "mongodb+srv://")
 }
 
+// InPostgreSQL reports whether the records are kept in a PostgreSQL.
+func (g *Gateway) InPostgreSQL() bool { return isPostgreSQL(g.Records) }
+
 // MongoDatabase is the name of the database in the URL of a MongoDB; empty: it names none. Such a
 // URL may name several hosts, each with a port, which are no URL to others.
 func MongoDatabase(text string) string {
-	_, name := mongoHosts(text)
+	_, name := hostsOf(text)
 	return name
 }
 
-// mongoHosts are the hosts of a MongoDB, as they are written, and the name of its database.
-func mongoHosts(text string) (hosts, database string) {
+// hostsOf are the hosts of a MongoDB or PostgreSQL, as they are written, and the name of its
+// database.
+func hostsOf(text string) (hosts, database string) {
 	_, rest, _ := strings.Cut(text, "://")
 	rest, _, _ = strings.Cut(rest, "?")
 	rest = rest[strings.LastIndex(rest, "@")+1:]
@@ -37,7 +41,8 @@ func mongoHosts(text string) (hosts, database string) {
 func (r *reader) records(g *object, c *Gateway) {
 	c.MayForget = g.boolean("redis_may_forget", false)
 	c.MayEvict = g.boolean("redis_may_evict", false)
-	n := g.textNode("records", "redis://HOST:PORT or mongodb://HOST/DATABASE")
+	n := g.textNode("records", "redis://HOST:PORT, postgres://HOST/DATABASE or"+
+		" mongodb://HOST/DATABASE")
 	for field, set := range map[string]bool{"redis_may_forget": c.MayForget,
 		"redis_may_evict": c.MayEvict} {
 		switch {
@@ -45,9 +50,13 @@ func (r *reader) records(g *object, c *Gateway) {
 		case n == nil:
 			r.add(g.get(field).pos(), "%s has no meaning without `records`; expected records:"+
 				" redis://HOST:PORT, or no such line", field)
-		case isMongoDB(n.text):
-			r.add(g.get(field).pos(), "%s has no meaning for records in MongoDB, which keeps what"+
-				" it has acknowledged; expected no such line", field)
+		case isMongoDB(n.text), isPostgreSQL(n.text):
+			kind := MongoDB
+			if isPostgreSQL(n.text) {
+				kind = PostgreSQL
+			}
+			r.add(g.get(field).pos(), "%s has no meaning for records in %s, which keeps what"+
+				" it has acknowledged; expected no such line", field, kind.title())
 		}
 	}
 	if n == nil {
@@ -55,11 +64,11 @@ func (r *reader) records(g *object, c *Gateway) {
 	}
 	c.Records = n.text
 	c.at["records"] = r.problems.at(n.at, "")
-	if isMongoDB(n.text) {
-		r.mongoRecords(g, n)
+	if isMongoDB(n.text) || isPostgreSQL(n.text) {
+		r.databaseRecords(g, n)
 		return
 	}
-	if msg := checkURL(n.text, append(slices.Clone(redisSchemes), "mongodb",
+	if msg := checkURL(n.text, append(slices.Clone(redisSchemes), "postgres", "mongodb",
 		"mongodb+srv")...); msg != "" {
 		r.add(n.at, "records %s", msg)
 	}
@@ -69,27 +78,38 @@ func (r *reader) records(g *object, c *Gateway) {
 	}
 }
 
-// mongoRecords reads the URL of a MongoDB. Its form beyond hosts and database is the driver's.
-func (r *reader) mongoRecords(g *object, n *node) {
+// databaseRecords reads the URL of a MongoDB or PostgreSQL. Its form beyond hosts and database is
+// the driver's.
+func (r *reader) databaseRecords(g *object, n *node) {
 	g.out.put("records", databaseOut(n))
-	switch hosts, database := mongoHosts(n.text); {
+	want := "mongodb://HOST/DATABASE"
+	if isPostgreSQL(n.text) {
+		want = "postgres://HOST/DATABASE"
+	}
+	switch hosts, database := hostsOf(n.text); {
 	case hosts == "":
-		r.add(n.at, "records names no host; expected mongodb://HOST/DATABASE")
+		r.add(n.at, "records names no host; expected %s", want)
 	case database == "":
-		r.add(n.at, "records names no database; expected one after the host, such as"+
-			" mongodb://HOST/DATABASE")
+		r.add(n.at, "records names no database; expected one after the host, such as %s", want)
 	}
 }
 
 // recordsPlace is what of a URL says where the records are: neither who logs in, nor whether that
 // is encrypted, nor how long a call may take.
 func recordsPlace(text string) string {
-	if !isMongoDB(text) {
+	if !isMongoDB(text) && !isPostgreSQL(text) {
 		return redisPlace(text)
 	}
 	scheme, _, _ := strings.Cut(text, "://")
-	hosts, database := mongoHosts(text)
+	hosts, database := hostsOf(text)
 	list := strings.Split(hosts, ",")
 	slices.Sort(list)
-	return scheme + "://" + strings.Join(list, ",") + "/" + database
+	place := "://" + strings.Join(list, ",") + "/" + database
+	if isMongoDB(text) {
+		return scheme + place
+	}
+	if _, schema := SplitSchema(text); schema != "" {
+		place += " schema=" + schema
+	}
+	return "postgres" + place
 }

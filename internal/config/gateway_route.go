@@ -169,10 +169,11 @@ func (r *reader) onUnknown(o *object, out *Route, c *Gateway) {
 		}
 	}
 	out.HoldUnknown = o.choice("on_unknown", def, "retry", "hold") == "hold"
-	if out.HoldUnknown && c.Records != "" && !c.InMongoDB() && !c.MayForget {
+	if out.HoldUnknown && c.Records != "" && !c.InMongoDB() && !c.InPostgreSQL() &&
+		!c.MayForget {
 		r.add(o.get("on_unknown").pos(), "on_unknown is hold, and Redis can forget what waits for"+
 			" a person (a failover, a restart); expected redis_may_forget: true in the gateway to"+
-			" accept that, or records in the store or in MongoDB")
+			" accept that, or records in the store, in PostgreSQL or in MongoDB")
 	}
 	out.FailOpen = o.boolean("fail_open", false)
 	if out.FailOpen && out.HoldUnknown {

@@ -11,8 +11,8 @@ import (
 type GatewayPlan struct {
 	// Scope has the expressions; none: all callers share their keys.
 	Scope []string `json:"scope,omitempty"`
-	// Records names the Redis or MongoDB that keeps the records, without a login; empty: the store
-	// does.
+	// Records names the Redis or database that keeps the records, without a login; empty: the
+	// store does.
 	Records string `json:"records,omitempty"`
 }
 

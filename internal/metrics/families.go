@@ -76,9 +76,9 @@ func Families() []Family {
 		{nameRequestEnds, "counter", []string{"route", "result"},
 			"Guarded attempts that ended, by what is kept of them."},
 		{nameRecords, "gauge", []string{"state"},
-			"Records in the store. Of records in Redis or MongoDB there is no count."},
+			"Records in the store. Of those in Redis or a database there is no count."},
 		{nameReady, "gauge", nil,
-			"1 while the store can be written and the records' Redis or MongoDB answers, as of " +
+			"1 while the store can be written and the records' Redis or database answers, as of " +
 				"this scrape."},
 		{nameBuild, "gauge", []string{"version", "goversion"},
 			"1, with the version of the program."},

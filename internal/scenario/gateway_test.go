@@ -67,6 +67,15 @@ func TestTheGatewayPassesEveryScenarioOverRedis(t *testing.T) {
 		"gateway:\n", "gateway:\n  records: "+records+"\n  redis_may_forget: true\n")})
 }
 
+func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
+
+func TestTheGatewayPassesEveryScenarioOverPostgreSQL(t *testing.T) {
+	o := origin(t)
+	records := testserver.Postgres(t).URL()
+	pass(t, scenario.Config{Origin: o, Target: gateway(t, o,
+		"gateway:\n", "gateway:\n  records: "+records+"\n")})
+}
+
 // The server of the tests looks through all records at each write, so that it is given few at a
 // time; how fast an answer comes, which some scenarios ask for, is not asked of it.
 func TestTheGatewayPassesEveryScenarioOverMongoDB(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 // answerRoom is what an answer's headers may take in a record, beside its body.
 const answerRoom = 256 << 10
 
-// openRecords opens where the gateway's records are kept: the store, a Redis or a MongoDB.
+// openRecords opens where the gateway's records are kept: the store, a Redis, a PostgreSQL or a
+// MongoDB.
 func (s *Server) openRecords(ctx context.Context) error {
 	g := s.cfg.Gateway
 	if g == nil {
@@ -26,8 +27,11 @@ func (s *Server) openRecords(ctx context.Context) error {
 	}
 	maxOutcome := s.maxOutcome()
 	open := s.openRedisRecords
-	if g.InMongoDB() {
+	switch {
+	case g.InMongoDB():
 		open = s.openMongoRecords
+	case g.InPostgreSQL():
+		open = s.openPostgresRecords
 	}
 	if err := open(ctx, g.Records, maxOutcome); err != nil {
 		return fmt.Errorf("open records: %w", err)

@@ -60,6 +60,11 @@ func Unfit(cfg *config.Config) []config.Problem {
 			list = append(list, g.Wrong("records", "records can't be used: %v; expected a URL such"+
 				" as mongodb://HOST:PORT/DATABASE?replicaSet=NAME", err))
 		}
+	case g.InPostgreSQL():
+		if _, _, err := readPostgres(g.Records); err != nil {
+			list = append(list, g.Wrong("records", "records can't be used: %v; expected a URL such"+
+				" as postgres://USER@HOST:PORT/DATABASE?schema=NAME", err))
+		}
 	default:
 		if _, err := redisClient(g.Records); err != nil {
 			list = append(list, g.Wrong("records", "records can't be used: %v; expected a URL such"+
