@@ -111,7 +111,7 @@ through a state machine to its effects: exactly as if it had arrived once.`,
 	root.SetHelpCommandGroupID(groupServer)
 	root.AddCommand(a.serveCommand(), a.proxyCommand(), a.demoCommand(), a.initCommand(),
 		a.configCommand(),
-		a.backupCommand(), a.scenariosCommand(), a.versionCommand())
+		a.backupCommand(), a.migrateCommand(), a.scenariosCommand(), a.versionCommand())
 	for _, c := range root.Commands() {
 		c.GroupID = groupServer
 	}

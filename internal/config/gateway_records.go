@@ -18,7 +18,7 @@ func isMongoDB(text string) bool {
 }
 
 // InPostgreSQL reports whether the records are kept in a PostgreSQL.
-func (g *Gateway) InPostgreSQL() bool { return isPostgreSQL(g.Records) }
+func (g *Gateway) InPostgreSQL() bool { return IsPostgreSQL(g.Records) }
 
 // MongoDatabase is the name of the database in the URL of a MongoDB; empty: it names none. Such a
 // URL may name several hosts, each with a port, which are no URL to others.
@@ -50,9 +50,9 @@ func (r *reader) records(g *object, c *Gateway) {
 		case n == nil:
 			r.add(g.get(field).pos(), "%s has no meaning without `records`; expected records:"+
 				" redis://HOST:PORT, or no such line", field)
-		case isMongoDB(n.text), isPostgreSQL(n.text):
+		case isMongoDB(n.text), IsPostgreSQL(n.text):
 			kind := MongoDB
-			if isPostgreSQL(n.text) {
+			if IsPostgreSQL(n.text) {
 				kind = PostgreSQL
 			}
 			r.add(g.get(field).pos(), "%s has no meaning for records in %s, which keeps what"+
@@ -64,7 +64,7 @@ func (r *reader) records(g *object, c *Gateway) {
 	}
 	c.Records = n.text
 	c.at["records"] = r.problems.at(n.at, "")
-	if isMongoDB(n.text) || isPostgreSQL(n.text) {
+	if isMongoDB(n.text) || IsPostgreSQL(n.text) {
 		r.databaseRecords(g, n)
 		return
 	}
@@ -83,7 +83,7 @@ func (r *reader) records(g *object, c *Gateway) {
 func (r *reader) databaseRecords(g *object, n *node) {
 	g.out.put("records", databaseOut(n))
 	want := "mongodb://HOST/DATABASE"
-	if isPostgreSQL(n.text) {
+	if IsPostgreSQL(n.text) {
 		want = "postgres://HOST/DATABASE"
 	}
 	switch hosts, database := hostsOf(n.text); {
@@ -97,7 +97,7 @@ func (r *reader) databaseRecords(g *object, n *node) {
 // recordsPlace is what of a URL says where the records are: neither who logs in, nor whether that
 // is encrypted, nor how long a call may take.
 func recordsPlace(text string) string {
-	if !isMongoDB(text) && !isPostgreSQL(text) {
+	if !isMongoDB(text) && !IsPostgreSQL(text) {
 		return redisPlace(text)
 	}
 	scheme, _, _ := strings.Cut(text, "://")

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-func isPostgreSQL(text string) bool {
+// IsPostgreSQL reports whether a URL is one of PostgreSQL.
+func IsPostgreSQL(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 

@@ -71,7 +71,7 @@ type Counts struct {
 	Callbacks []CallbackCount `json:"callbacks" doc:"By source, then state."`
 	Effects   []EffectCount   `json:"effects" doc:"By destination, then state."`
 	Tasks     []TaskCount     `json:"tasks" doc:"By flow, then state. Tombstones don't count."`
-	Records   []RecordCount   `json:"records" doc:"By state, held first; none in Redis, a database."`
+	Records   []RecordCount   `json:"records" doc:"By state, held first; none over a database."`
 }
 
 // RecordCount is how many records of guarded requests are in a state.
