@@ -24,12 +24,13 @@ func (a *app) migrateCommand() *cobra.Command {
 	c := takes(&cobra.Command{
 		Use:   "migrate",
 		Short: "Make and change the tables in PostgreSQL",
-		Long: `Make and change the tables in PostgreSQL. A server that starts does it by itself, unless its
-file says create: false. These commands are for roles that may create tables, where that of the
-server may not, and for large databases, whose migration takes time.
+		Long: `Make and change the tables in PostgreSQL. A server that starts does it by
+itself, unless its file says create: false. These commands are for roles that may create tables,
+where that of the server may not, and for large databases, whose migration takes time.
 
---store names the database and, as ?schema=NAME, the schema (default ` + oncepg.DefaultSchema + `). --config takes
-whatever of a file is in PostgreSQL: its store and its gateway's records.`,
+--store names the database and, as ?schema=NAME, the schema (default ` +
+			oncepg.DefaultSchema + `). --config
+takes whatever of a file is in PostgreSQL: its store and its gateway's records.`,
 		RunE: help,
 	}, 0, 0, "")
 	c.AddCommand(a.migrateUp(), a.migrateStatus(), a.migratePrint())
@@ -41,9 +42,9 @@ func (a *app) migrateUp() *cobra.Command {
 	c := takes(&cobra.Command{
 		Use:   "up",
 		Short: "Apply the migrations that are missing, each in a transaction",
-		Long: `Apply the migrations that are missing, each in a transaction. It may be called by many at
-once, and again. A schema of a newer program, and one whose migrations had another text, is left as
-it is (status 4).`,
+		Long: `Apply the migrations that are missing, each in a transaction. It may be called by
+many at once, and again. A schema of a newer program, and one whose migrations had another text, is
+left as it is (status 4).`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return f.eachSchema(c, a.migrate)
 		},
@@ -57,8 +58,8 @@ func (a *app) migrateStatus() *cobra.Command {
 	c := takes(&cobra.Command{
 		Use:   "status",
 		Short: "Say which migrations are applied, missing or changed (status 4)",
-		Long: `Say which migrations are applied, missing or changed. The status is 0 if this program can
-use the schema as it is, and 4 if it can't. Nothing is changed.`,
+		Long: `Say which migrations are applied, missing or changed. The status is 0 if this
+program can use the schema as it is, and 4 if it can't. Nothing is changed.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return f.eachSchema(c, a.schemaStatus)
 		},
@@ -73,8 +74,8 @@ func (a *app) migratePrint() *cobra.Command {
 	c := takes(&cobra.Command{
 		Use:   "print",
 		Short: "Print the migrations as a text for psql; nobody is asked",
-		Long: `Print the migrations as a text for psql, with the schema's name and what is to be written
-down. Nobody is asked: what is applied already is in it too, unless --from leaves it out.`,
+		Long: `Print the migrations as a text for psql, with the schema's name and what is to be
+written down. Nobody is asked: what is applied already is in it too, unless --from leaves it out.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if from < 1 {
 				return &usageError{fmt.Errorf("--from %d: versions begin with 1", from), hint(c)}

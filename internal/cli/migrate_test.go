@@ -101,7 +101,8 @@ func TestMigrateSaysWhatIsWrongWithItsArguments(t *testing.T) {
 		{5, []string{"up", "--store", "postgres://u:S3CRET@127.0.0.1:1/d"},
 			"schema once in postgres://127.0.0.1:1/d: "},
 		{2, []string{"print", "--from", "0"}, "versions begin with 1"},
-		{1, []string{"up", "--store", "postgres://u@127.0.0.1:1/d?schema=pg_x"}, "PostgreSQL's own"},
+		{1, []string{"up", "--store", "postgres://u@127.0.0.1:1/d?schema=pg_x"},
+			"PostgreSQL's own"},
 		{2, []string{"upwards"}, "is no command"},
 	} {
 		wantRun(t, c.status, append([]string{"migrate"}, c.args...), c.want)
