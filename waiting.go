@@ -93,7 +93,7 @@ func (g *Guard) waitAndClaim(parent context.Context, c Claim, busy *InFlightErro
 }
 
 // isOver reports whether a context has ended, or is about to: a store may look at the deadline, as
-// a callContext does, before the context's own timer has fired.
+// a lazyContext does, before the context's own timer has fired.
 func isOver(ctx context.Context) bool {
 	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
 		<-ctx.Done()

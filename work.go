@@ -16,12 +16,11 @@ var ErrSettled = errors.New("attempt is settled already")
 // one of Complete, Release and Lose: until then the lease is renewed, up to the guard's MaxWork.
 // Its methods are safe for concurrent use.
 type Work struct {
-	g      *Guard
-	grant  Grant
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	g     *Guard
+	grant Grant
+	ctx   lazyContext
 
-	mu sync.Mutex
+	mu sync.Mutex // also of ctx's end
 	// ends is when the context ends: the lease minus a margin, by this machine's monotonic clock,
 	// counted from before the claim or renewal was sent. limit is the end of MaxWork.
 	ends, limit time.Time
@@ -31,7 +30,7 @@ type Work struct {
 	settled    bool // a final step was asked for
 	over       bool // and made: the lease is let go
 
-	call callContext // of the final step
+	call lazyContext // of the final step
 
 	// The place among those that wait for their first renewal, which guards it.
 	due           time.Time
@@ -41,7 +40,7 @@ type Work struct {
 
 func (g *Guard) newWork(parent context.Context, grant Grant, start time.Time) *Work {
 	w := &Work{g: g, grant: grant}
-	w.ctx, w.cancel = context.WithCancelCause(parent)
+	w.ctx.parent, w.ctx.grant = parent, &w.grant
 	w.ends = start.Add(g.cfg.Lease - g.cfg.Margin)
 	w.limit = start.Add(g.cfg.MaxWork)
 	kind := EventGranted
@@ -63,7 +62,7 @@ func (g *Guard) newWork(parent context.Context, grant Grant, start time.Time) *W
 // Context is the work's context: a child of the one given to Begin. It ends when the lease is lost,
 // or could not be renewed and is about to end, after MaxWork, and when the work is settled;
 // context.Cause tells which.
-func (w *Work) Context() context.Context { return w.ctx }
+func (w *Work) Context() context.Context { return &w.ctx }
 
 // Grant is what this attempt holds.
 func (w *Work) Grant() Grant { return w.grant }
@@ -93,7 +92,7 @@ func (w *Work) renew() {
 	if !start.Before(end) {
 		return
 	}
-	ctx := context.WithoutCancel(w.ctx)
+	ctx := context.WithoutCancel(&w.ctx)
 	call, cancel := context.WithDeadline(ctx, earlier(end, start.Add(cfg.StoreTimeout)))
 	err := w.g.renewer.Renew(call, w.grant, cfg.Lease)
 	cancel()
@@ -104,7 +103,7 @@ func (w *Work) renew() {
 	case w.over:
 		return
 	case errors.Is(err, ErrLeaseLost):
-		w.cancel(ErrLeaseLost)
+		w.ctx.end(ErrLeaseLost)
 		return
 	case err != nil:
 		cfg.Logger.Warn("a lease could not be renewed", "record", w.record(), "error", err)
@@ -141,10 +140,10 @@ func (w *Work) expire() {
 	}
 	w.stop()
 	if time.Now().Before(w.limit) {
-		w.cancel(fmt.Errorf("lease is about to end: %w", ErrLeaseLost))
+		w.ctx.end(fmt.Errorf("lease is about to end: %w", ErrLeaseLost))
 		return
 	}
-	w.cancel(fmt.Errorf("work took %s: %w", w.g.cfg.MaxWork, context.DeadlineExceeded))
+	w.ctx.end(fmt.Errorf("work took %s: %w", w.g.cfg.MaxWork, context.DeadlineExceeded))
 }
 
 // Complete ends the attempt with an outcome of kind Kept or Tombstone. It detaches itself from the
@@ -221,20 +220,20 @@ func (w *Work) letGo() {
 	if w.last != nil {
 		w.last.Stop()
 	}
-	w.cancel(ErrSettled)
+	w.ctx.end(ErrSettled)
 }
 
 // persist tries a final step until its deadline.
 func (w *Work) persist(start time.Time, step func(context.Context) error) error {
 	cfg := &w.g.cfg
-	w.call.parent, w.call.detached = w.ctx, true
+	w.call.parent, w.call.detached = &w.ctx, true
 	w.call.deadline = start.Add(min(cfg.StoreTimeout, cfg.CompleteTimeout))
 	err := step(&w.call) // nearly always enough
 	w.call.stop()
 	if err == nil || isAnswer(err) && !errors.Is(err, ErrTooLarge) {
 		return err
 	}
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(w.ctx),
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(&w.ctx),
 		start.Add(cfg.CompleteTimeout))
 	defer cancel()
 	if !errors.Is(err, ErrTooLarge) {

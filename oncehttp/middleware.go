@@ -304,28 +304,11 @@ func (m *guarded) replay(
 	}
 }
 
-// workContext is the context of a guarded handler. It knows its grant.
-type workContext struct {
-	context.Context
-	work *once.Work
-}
-
-type grantKey struct{}
-
-// Value implements context.Context.
-func (c *workContext) Value(key any) any {
-	if key == (grantKey{}) {
-		return c.work.Grant()
-	}
-	return c.Context.Value(key)
-}
-
 // Grant returns what the handler of a guarded request holds: its fence rises with each attempt, so
 // that a service that keeps the highest one it saw can refuse a late write of an earlier attempt.
 // ok is false outside of a guarded request.
 func Grant(ctx context.Context) (grant once.Grant, ok bool) {
-	grant, ok = ctx.Value(grantKey{}).(once.Grant)
-	return grant, ok
+	return once.GrantOf(ctx)
 }
 
 // work runs the handler and settles its claim. A panic and a call of runtime.Goexit go on after the
@@ -344,7 +327,7 @@ func (m *guarded) work(w http.ResponseWriter, r *http.Request, b *body, work *on
 	}()
 	m.cfg.Observe(r, FirstAnswer)
 	defer rec.free()
-	inner := r.WithContext(&workContext{work.Context(), work})
+	inner := r.WithContext(work.Context())
 	if b.size > 0 {
 		inner.Body = b
 	}

@@ -43,6 +43,7 @@ type recorder struct {
 	room struct {
 		fields [3]field
 		lines  [3]string
+		kept   [4]field
 	}
 }
 
@@ -355,7 +356,7 @@ func (r *recorder) end() error {
 
 // answer is what came of the handler, without what is not to be kept. It may be used until free.
 func (r *recorder) answer(drop map[string]bool) answer {
-	a := answer{status: r.status, headers: make([]field, 0, len(r.head)+1)}
+	a := answer{status: r.status, headers: r.room.kept[:0]}
 	hasType := false
 	for _, f := range r.head {
 		hasType = hasType || f.name == "Content-Type" || f.name == "Content-Encoding"

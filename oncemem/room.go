@@ -1,7 +1,6 @@
 package oncemem
 
 import (
-	"container/heap"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -27,14 +26,14 @@ func (s *Store) reserve(sh *shard, n int64, now instant) bool {
 	if s.take(n) {
 		return true
 	}
-	s.sweepShard(sh, now, len(sh.aging))
+	s.sweepShard(sh, now, sh.aging.n)
 	for i := range s.shards {
 		if s.take(n) {
 			return true
 		}
 		// Two of us must not wait for each other's shard; one that is in use is left out.
 		if rest := &s.shards[i]; rest != sh && rest.mu.TryLock() {
-			s.sweepShard(rest, now, len(rest.aging))
+			s.sweepShard(rest, now, rest.aging.n)
 			rest.mu.Unlock()
 		}
 	}
@@ -122,70 +121,4 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 		sh.mu.Unlock()
 	}
 	return n, nil
-}
-
-func (s *Store) sweepShard(sh *shard, now instant, limit int) int {
-	n := 0
-	for n < limit && len(sh.aging) > 0 {
-		r := sh.aging[0].r
-		switch {
-		case now < sh.aging[0].at:
-			return n
-		case r.expired(now):
-			s.remove(sh, r)
-			n++
-		default: // an arrival came since it was put in
-			sh.aging[0].at = r.expires()
-			heap.Fix(&sh.aging, 0)
-		}
-	}
-	return n
-}
-
-func (sh *shard) enterAging(r *record) {
-	sh.aging.Push(aged{r.expires(), r})
-	heap.Fix(&sh.aging, len(sh.aging)-1)
-}
-
-func (sh *shard) leaveAging(r *record) {
-	if r.place >= 0 {
-		heap.Remove(&sh.aging, int(r.place))
-	}
-}
-
-// aging is a heap of the records that can expire, by the earliest time at which they may.
-type aging []aged
-
-type aged struct {
-	at instant
-	r  *record
-}
-
-// Len implements heap.Interface.
-func (a aging) Len() int { return len(a) }
-
-// Less implements heap.Interface.
-func (a aging) Less(i, j int) bool { return a[i].at < a[j].at }
-
-// Swap implements heap.Interface.
-func (a aging) Swap(i, j int) {
-	a[i], a[j] = a[j], a[i]
-	a[i].r.place, a[j].r.place = int32(i), int32(j)
-}
-
-// Push implements heap.Interface.
-func (a *aging) Push(x any) {
-	e, _ := x.(aged)
-	e.r.place = int32(len(*a))
-	*a = append(*a, e)
-}
-
-// Pop implements heap.Interface.
-func (a *aging) Pop() any {
-	last := len(*a) - 1
-	e := (*a)[last]
-	(*a)[last] = aged{}
-	*a = (*a)[:last]
-	e.r.place = -1
-	return e
 }
