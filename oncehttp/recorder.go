@@ -121,6 +121,9 @@ func (r *recorder) copyHead(h http.Header) {
 
 // isMarker tells the headers in which only the middleware speaks.
 func isMarker(name string) bool {
+	if name == "" || name[0]|0x20 != 'i' { // as all of them begin
+		return false
+	}
 	return strings.EqualFold(name, HeaderReplayed) || strings.EqualFold(name, HeaderStored) ||
 		strings.EqualFold(name, HeaderGuarded)
 }

@@ -65,20 +65,18 @@ func (r *record) expires() instant { return max(r.finished, r.last).add(r.retent
 // slot is where the records of an identity are looked for. Its first byte has chosen the shard.
 func slot(id once.Identity) uint64 { return binary.LittleEndian.Uint64(id[8:]) }
 
-// find returns the record of an identity, nil if there is none.
-func (sh *shard) find(id once.Identity) *record {
-	r := sh.records[slot(id)]
-	for r != nil && r.id != id {
+// look returns the record of an identity, nil if there is none, and the first one of its place.
+func (sh *shard) look(id once.Identity) (first, r *record) {
+	first = sh.records[slot(id)]
+	for r = first; r != nil && r.id != id; {
 		r = r.next
 	}
-	return r
+	return first, r
 }
 
-// put adds a record of an identity that has none.
-func (sh *shard) put(r *record) {
-	at := slot(r.id)
-	r.next = sh.records[at]
-	sh.records[at] = r
+func (sh *shard) find(id once.Identity) *record {
+	_, r := sh.look(id)
+	return r
 }
 
 // drop takes a record out.

@@ -130,13 +130,13 @@ func (s *Store) Claim(ctx context.Context, c once.Claim) (once.Grant, error) {
 	}
 	sh, now := s.lock(c.Identity)
 	defer sh.mu.Unlock()
-	r := sh.find(c.Identity)
+	first, r := sh.look(c.Identity)
 	if r != nil && r.expired(now) {
 		s.remove(sh, r)
-		r = nil
+		first, r = sh.look(c.Identity)
 	}
 	if r == nil {
-		return s.insert(sh, c, now)
+		return s.insert(sh, first, c, now)
 	}
 	if r.fingerprint != c.Fingerprint {
 		return once.Grant{}, once.ErrMismatch
@@ -181,7 +181,8 @@ func (r *record) lostAt() instant {
 	return r.leaseEnd
 }
 
-func (s *Store) insert(sh *shard, c once.Claim, now instant) (once.Grant, error) {
+// insert adds a record to its place, where first stood.
+func (s *Store) insert(sh *shard, first *record, c once.Claim, now instant) (once.Grant, error) {
 	r := &record{
 		id: c.Identity, fingerprint: c.Fingerprint, note: own(c.Note.Cut()), last: now,
 		fence: sh.forgotten, place: -1,
@@ -191,7 +192,10 @@ func (s *Store) insert(sh *shard, c once.Claim, now instant) (once.Grant, error)
 			s.cfg.MaxBytes, once.ErrUnavailable)
 	}
 	r.take(&c, now)
-	sh.put(r)
+	if first != nil { // it may have been swept to make room
+		r.next = sh.records[slot(r.id)]
+	}
+	sh.records[slot(r.id)] = r
 	return r.grant(), nil
 }
 
