@@ -1,10 +1,12 @@
 package fill
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,18 +65,23 @@ func Records(ctx context.Context, path string, n int64) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := copyRecord(ctx, db, n); err != nil {
+	if err := copyRecord(ctx, db, n, indexes); err != nil {
 		return err
 	}
 	// Only record 0 is counted so far.
 	if err := db.Exec(fmt.Sprintf("UPDATE counters SET n = %d WHERE n = 1", n)); err != nil {
 		return fmt.Errorf("write counters: %w", err)
 	}
-	return closeTable(db, indexes)
+	return closeTable(db)
 }
 
-// copyRecord writes the one record there is under n-1 further identities.
-func copyRecord(ctx context.Context, db *sqlite3.Conn, n int64) error {
+// packed is how many of 100 records are there when the indexes are made. SQLite makes them of full
+// pages, each of which the next record would split; in a store that grew pages are about two thirds
+// full. The others come in the order of their identities, which writes each page once.
+const packed = 70
+
+// copyRecord writes the one record there is under n-1 further identities, and makes the indexes.
+func copyRecord(ctx context.Context, db *sqlite3.Conn, n int64, indexes []string) error {
 	columns, err := texts(db, "SELECT name FROM pragma_table_info('records') "+
 		"WHERE name NOT IN ('seq', 'identity')")
 	if err != nil {
@@ -90,13 +97,32 @@ func copyRecord(ctx context.Context, db *sqlite3.Conn, n int64) error {
 		return fmt.Errorf("copy record: %w", err)
 	}
 	defer q.Close()
-	for i := int64(1); i < n; i++ {
-		id := recordIdentity(i)
+	write := func(id once.Identity, i int64) error {
 		if err := errors.Join(q.BindBlob(1, id[:]), q.Exec()); err != nil {
 			return fmt.Errorf("write record: %w", err)
 		}
-		if i%partRows == 0 && ctx.Err() != nil {
+		if i%partRows == 0 {
 			return ctx.Err()
+		}
+		return nil
+	}
+	first := n * packed / 100
+	for i := int64(1); i < first; i++ {
+		if err := write(recordIdentity(i), i); err != nil {
+			return err
+		}
+	}
+	if err := carryOut(db, indexes); err != nil {
+		return err
+	}
+	var others []once.Identity
+	for i := max(first, 1); i < n; i++ {
+		others = append(others, recordIdentity(i))
+	}
+	slices.SortFunc(others, func(a, b once.Identity) int { return bytes.Compare(a[:], b[:]) })
+	for i, id := range others {
+		if err := write(id, int64(i)); err != nil {
+			return err
 		}
 	}
 	return db.Exec("DROP TABLE temp.pattern")

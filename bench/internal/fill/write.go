@@ -79,11 +79,16 @@ func openTable(path, table string) (db *sqlite3.Conn, indexes []string, err erro
 	return db, indexes, nil
 }
 
-// closeTable makes the indexes, ends the transaction, and gives the file back in WAL mode.
-func closeTable(db *sqlite3.Conn, indexes []string) error {
-	statements := append(indexes, "COMMIT", "PRAGMA locking_mode=NORMAL",
+// closeTable carries out what is left to do, such as to make the indexes, ends the transaction, and
+// gives the file back in WAL mode.
+func closeTable(db *sqlite3.Conn, rest ...string) error {
+	return carryOut(db, append(rest, "COMMIT", "PRAGMA locking_mode=NORMAL",
 		"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL",
-		"PRAGMA main.wal_checkpoint(TRUNCATE)")
+		"PRAGMA main.wal_checkpoint(TRUNCATE)"))
+}
+
+// carryOut carries out statements.
+func carryOut(db *sqlite3.Conn, statements []string) error {
 	for _, s := range statements {
 		if err := db.Exec(s); err != nil {
 			return fmt.Errorf("%.60q: %w", s, err)
@@ -205,7 +210,7 @@ func (w *writer) close() error {
 			return fmt.Errorf("write counters: %w", err)
 		}
 	}
-	if err := closeTable(w.db, w.indexes); err != nil {
+	if err := closeTable(w.db, w.indexes...); err != nil {
 		return err
 	}
 	return w.release()
