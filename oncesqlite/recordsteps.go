@@ -13,7 +13,7 @@ import (
 const (
 	insertRecord = `INSERT INTO records (identity, fingerprint, state, on_unknown, owner, fence,
 	attempt, retention, claimed_at, lease_end, last_at, note)
-	VALUES (?, ?, 1, ?, ?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT (identity) DO NOTHING`
+	VALUES (?, ?, 1, ?, ?, ?, 1, ?, ?, ?, ?, ?)`
 
 	// takeRecord gives a record to another owner. Of an expired one nothing stays but its fence; it
 	// comes to stand where a new one would.
@@ -32,14 +32,23 @@ const (
 	wholeData = math.MaxInt32
 )
 
+// byPlace finds the record of an identity ?2 by its first bytes ?3; see records.sql.
+const byPlace = "SELECT " + recordColumns +
+	" FROM records WHERE substr(identity, 1, 8) = ?3 AND identity = ?2"
+
 // recordBy returns the record of an identity; nil: there is none.
 func recordBy(c *conn, id once.Identity, maxData int64) (row *record, err error) {
-	e := c.query("SELECT "+recordColumns+" FROM records WHERE identity = ?2",
-		func(r *stmt) error {
-			row, err = scanRecord(r)
-			return nil
-		}, maxData, id[:])
-	if e != nil {
+	s, err := c.prepare(byPlace)
+	if err != nil {
+		return nil, err
+	}
+	s.bindInt(1, maxData)
+	s.bindBlob(2, id[:])
+	s.bindBlob(3, id[:8])
+	if s.step() {
+		row, err = scanRecord(s)
+	}
+	if e := s.reset(); e != nil {
 		return nil, e
 	}
 	return row, err
@@ -55,22 +64,14 @@ type claimAnswer struct {
 
 // claimRecord takes an identity, or says why it can't be taken.
 func (t *txn) claimRecord(c *once.Claim, note string) (claimAnswer, error) {
-	fence := max(t.s.records.forgotten+1, t.now)
-	fresh, err := t.insertRecord(c, note, fence)
-	if err != nil {
-		return claimAnswer{}, err
-	}
-	if fresh {
-		t.countRecord(recInFlight, 1)
-		return claimAnswer{grant: once.Grant{Identity: c.Identity, Owner: c.Owner, Fence: fence,
-			Attempt: 1}}, nil
-	}
 	row, err := recordBy(t.c, c.Identity, maxCached)
 	switch {
 	case errors.Is(err, once.ErrCorrupt):
 		return claimAnswer{err: err}, nil
 	case err != nil:
 		return claimAnswer{}, err
+	case row == nil:
+		return t.insertRecord(c, note)
 	case row.expired(t.now):
 		return t.takeRecord(row, c, note)
 	case row.fingerprint != c.Fingerprint:
@@ -79,25 +80,30 @@ func (t *txn) claimRecord(c *once.Claim, note string) (claimAnswer, error) {
 	return t.claimKnown(row, c, note)
 }
 
-func (t *txn) insertRecord(c *once.Claim, note string, fence int64) (bool, error) {
+// insertRecord makes the record of an identity that has none. Nobody else writes: it was looked for
+// in this transaction.
+func (t *txn) insertRecord(c *once.Claim, note string) (claimAnswer, error) {
 	s, err := t.c.prepare(insertRecord)
 	if err != nil {
-		return false, err
+		return claimAnswer{}, err
 	}
+	g := once.Grant{Identity: c.Identity, Owner: c.Owner, Attempt: 1,
+		Fence: max(t.s.records.forgotten+1, t.now)}
 	s.bindBlob(1, c.Identity[:])
 	s.bindBlob(2, c.Fingerprint[:])
 	s.bindInt(3, int64(c.OnUnknown))
 	s.bindBlob(4, c.Owner[:])
-	s.bindInt(5, fence)
+	s.bindInt(5, g.Fence)
 	s.bindInt(6, c.Retention.Microseconds())
 	s.bindInt(7, t.now)
 	s.bindInt(8, t.lap+c.Lease.Microseconds())
 	s.bindInt(9, t.now)
 	s.bindOpt(10, note)
 	if err := s.run(); err != nil {
-		return false, err
+		return claimAnswer{}, err
 	}
-	return t.c.raw.Changes() == 1, nil
+	t.countRecord(recInFlight, 1)
+	return claimAnswer{grant: g}, nil
 }
 
 // claimKnown decides on a record with the same content.

@@ -14,15 +14,18 @@ import (
 //go:embed schema.sql
 var schema string
 
-// recordSchema came with schema 3.
+// recordSchema came with schema 3; from schema 4 on its records are found by their place.
 //
 //go:embed records.sql
 var recordSchema string
 
+const placeRecords = `DROP INDEX records_identity;
+CREATE INDEX records_place ON records(substr(identity, 1, 8));`
+
 // schemaVersion is what PRAGMA user_version holds, and oldestSchema the one from which a store can
 // be brought up to it. applicationID marks the file as ours.
 const (
-	schemaVersion = 3
+	schemaVersion = 4
 	oldestSchema  = 2
 	applicationID = 0x6f6e6365 // "once"
 )
@@ -109,7 +112,11 @@ func (s *Store) upgradeSchema() error {
 	if err != nil || version == schemaVersion {
 		return err
 	}
-	text := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA user_version=%d;\nCOMMIT;", recordSchema,
+	text := recordSchema
+	if version == 3 {
+		text = placeRecords
+	}
+	text = fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA user_version=%d;\nCOMMIT;", text,
 		schemaVersion)
 	if err := s.w.raw.Exec(text); err != nil {
 		return fmt.Errorf("bring schema %d up to %d: %w", version, schemaVersion, err)

@@ -12,16 +12,14 @@ import (
 	"github.com/oncekit/once/queue"
 )
 
-// toSchema2 makes of a store that is closed one of the schema before records.
-func toSchema2(t *testing.T, dsn string) {
+// change makes of a store that is closed one of an earlier schema.
+func change(t *testing.T, dsn string, texts ...string) {
 	t.Helper()
 	c, err := sqlite3.Open(dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"DROP TABLE records", "DELETE FROM counters WHERE kind = 4",
-		"DELETE FROM meta WHERE name = 'fence'", "PRAGMA user_version=2",
-		"PRAGMA wal_checkpoint(TRUNCATE)"} {
+	for _, text := range append(texts, "PRAGMA wal_checkpoint(TRUNCATE)") {
 		if err := c.Exec(text); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -45,7 +43,42 @@ func schema2At(t *testing.T, cfg Config, dsn string) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	toSchema2(t, dsn)
+	change(t, dsn, "DROP TABLE records", "DELETE FROM counters WHERE kind = 4",
+		"DELETE FROM meta WHERE name = 'fence'", "PRAGMA user_version=2")
+}
+
+func TestRecordsOfTheSchemaBeforePlacesAreFoundByThem(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "once.db")
+	s := openAt(t, Config{Path: path})
+	mustComplete(t, s.Records(), mustClaim(t, s.Records(), claimOf("a")), "done")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	change(t, "file:"+path, "DROP INDEX records_place",
+		"CREATE UNIQUE INDEX records_identity ON records(identity)", "PRAGMA user_version=3")
+	s = openAt(t, Config{Path: path})
+	wantReplay(t, s.Records(), "a", "done")
+	mustClaim(t, s.Records(), claimOf("b"))
+	checkFile(t, s)
+	fresh := openAt(t, Config{Path: filepath.Join(t.TempDir(), "new.db")})
+	if got, want := schemaOf(t, s), schemaOf(t, fresh); got != want {
+		t.Errorf("tables of the old store:\n%s\nof a new one:\n%s", got, want)
+	}
+}
+
+// A claim would otherwise read all records.
+func TestARecordIsFoundByItsPlace(t *testing.T) {
+	s := openAt(t, Config{Path: filepath.Join(t.TempDir(), "once.db")})
+	plan := ""
+	err := s.read(t.Context(), func(c *conn) error {
+		return c.query("EXPLAIN QUERY PLAN "+byPlace, func(r *stmt) error {
+			plan += r.text(3) + "\n"
+			return nil
+		})
+	})
+	if want := "SEARCH records USING INDEX records_place (<expr>=?)\n"; plan != want || err != nil {
+		t.Errorf("plan %q, %v, want %q", plan, err, want)
+	}
 }
 
 func TestAStoreOfTheSchemaBeforeRecordsIsBroughtUpToThem(t *testing.T) {
