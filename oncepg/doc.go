@@ -1,6 +1,9 @@
-// Package oncepg writes events into PostgreSQL, each once in effect: [Writer] changes rows of its
-// user's own tables, over the *pgxpool.Pool or *sql.DB that the user has, or inside the user's own
-// transaction.
+// Package oncepg keeps things in PostgreSQL, over the *pgxpool.Pool or *sql.DB that its user has:
+// [Records] are those of a once.Guard, in a schema that [Migrate] makes; [Writer] writes events,
+// each once in effect, into its user's own tables, also inside the user's own transaction.
+//
+// Leases and retentions are judged by the database's clock alone, so that the clocks of any number
+// of processes may differ.
 //
 // An event is one statement: it records the event's id under a unique index, changes the row, and
 // returns what came of both, so that there is no moment at which one is there without the other. A
