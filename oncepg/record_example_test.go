@@ -62,7 +62,8 @@ func bookOnce(
 	answer := fmt.Sprintf("booked %d seats", seats)
 	outcome := once.Outcome{Data: []byte(answer)}
 	err = pgx.BeginFunc(work.Context(), pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(work.Context(), "INSERT INTO bookings VALUES ($1)", seats); err != nil {
+		const insert = "INSERT INTO bookings VALUES ($1)"
+		if _, err := tx.Exec(work.Context(), insert, seats); err != nil {
 			return err
 		}
 		return records.WithTx(tx).Complete(work.Context(), work.Grant(), outcome) // last

@@ -89,8 +89,9 @@ FROM old r, clock WHERE NOT EXISTS (SELECT FROM taken)`
 
 // freeSQL tells a record that a claim may take. Whatever can't be read may not.
 const freeSQL = `({past} OR r.fingerprint = $3::bytea AND r.outcome IS NULL AND (
-	r.state = 'released' OR NOT r.hold AND NOT $7::text::boolean AND (r.state = 'unknown' OR r.state = 'in_flight' AND
-		r.lease_end <= (SELECT now FROM clock) AND r.owner <> $4::bytea)))`
+	r.state = 'released' OR NOT r.hold AND NOT $7::text::boolean AND (r.state = 'unknown' OR
+		r.state = 'in_flight' AND r.lease_end <= (SELECT now FROM clock) AND
+		r.owner <> $4::bytea)))`
 
 // lookSQL reads a record: $3 asks for the data of its outcome, and $4 is the owner who wants to
 // know.
