@@ -102,6 +102,9 @@ func (r *Records) Open(ctx context.Context) error {
 	default:
 		err = migrate(ctx, r.db, cfg)
 	}
+	if err == nil {
+		err = warnUnwatched(ctx, r.own, r.cfg.Logger)
+	}
 	if err != nil {
 		return fmt.Errorf("open records: %w", unavailable(err))
 	}

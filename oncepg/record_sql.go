@@ -35,9 +35,7 @@ var recordParts = strings.NewReplacer(
 		"coalesce(octet_length(r.outcome), -1)::text, "+
 		"array_to_json(r.scope)::text, r.key, r.request",
 	// See "Replays and standbys" in docs/postgresql.md.
-	"{barrier}", "CASE WHEN current_setting('synchronous_standby_names') <> '' AND "+
-		"current_setting('synchronous_commit') NOT IN ('off', 'local') "+
-		"THEN pg_logical_emit_message(true, 'once', '')::text END",
+	"{barrier}", standbyBarrier,
 	"{mine}", "r.identity = $2::bytea AND r.owner = $3::bytea AND r.fence = $4::text::bigint",
 	"{ends}", "outcome = NULL, tombstone = false",
 )

@@ -43,19 +43,22 @@ type poolRunner struct{ pool *pgxpool.Pool }
 func (poolRunner) joined() bool { return false }
 
 func (r poolRunner) run(ctx context.Context, qs []query, careful bool) (out [][]row, err error) {
-	if !careful {
-		return pipeline(ctx, r.pool, qs)
-	}
-	err = pgx.BeginTxFunc(ctx, r.pool, readCommitted, func(tx pgx.Tx) error {
-		out, err = pipeline(ctx, tx, qs)
-		return err
+	err = onConn(ctx, r.pool, func(conn *pgx.Conn) error {
+		if !careful {
+			out, err = pipeline(ctx, conn, qs)
+			return err
+		}
+		return pgx.BeginTxFunc(ctx, conn, readCommitted, func(tx pgx.Tx) error {
+			out, err = pipeline(ctx, tx, qs)
+			return err
+		})
 	})
-	return out, err
+	return out, poolerHint(err)
 }
 
 var readCommitted = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
 
-// sender is a pool or a transaction of pgx.
+// sender is a pool, a connection or a transaction of pgx.
 type sender interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
@@ -162,12 +165,20 @@ type sqlRunner struct{ db *sql.DB }
 
 func (sqlRunner) joined() bool { return false }
 
-func (r sqlRunner) run(ctx context.Context, qs []query, careful bool) ([][]row, error) {
-	if len(qs) == 1 && !careful {
-		got, err := sqlQuery(ctx, r.db, qs[0])
-		return [][]row{got}, err
-	}
-	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+func (r sqlRunner) run(ctx context.Context, qs []query, careful bool) (out [][]row, err error) {
+	err = onSQLConn(ctx, r.db, func(conn *sql.Conn) error {
+		if len(qs) == 1 && !careful {
+			out, err = sqlAll(ctx, conn, qs)
+			return err
+		}
+		out, err = sqlTransaction(ctx, conn, qs)
+		return err
+	})
+	return out, poolerHint(err)
+}
+
+func sqlTransaction(ctx context.Context, conn *sql.Conn, qs []query) ([][]row, error) {
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +213,7 @@ func (r sqlTxRunner) run(ctx context.Context, qs []query, _ bool) ([][]row, erro
 	return nil, errors.Join(err, undone)
 }
 
-// querier is a *sql.DB or a *sql.Tx.
+// querier is a *sql.DB, a *sql.Conn or a *sql.Tx.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }

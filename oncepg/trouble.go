@@ -56,7 +56,10 @@ func troubleOf(err error) trouble {
 		return rival
 	}
 	code := codeOf(err)
+	var unsure *unsureError
 	switch {
+	case errors.As(err, &unsure): // whatever it was that ended the wait
+		return lost
 	case code == codeSerialization:
 		return serialization
 	case code == codeDeadlock || code == codeLock || isOwnIndex(err):

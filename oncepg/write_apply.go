@@ -22,7 +22,8 @@ ON CONFLICT (id) DO NOTHING RETURNING id`
 // recordedSQL reads an event's record, with the columns of an answer.
 const recordedSQL = "SELECT '" + isOld + "', v.id, v.outcome, v.numbers::text, " +
 	"(extract(epoch FROM v.at) * 1000000)::bigint::text, encode(v.digest, 'hex'), " +
-	"encode(v.owner, 'hex'), v.target, v.key FROM %s v WHERE v.id = ANY ($1::text::text[])"
+	"encode(v.owner, 'hex'), v.target, v.key, " +
+	standbyBarrier + " FROM %s v WHERE v.id = ANY ($1::text::text[])"
 
 // Apply runs a function once for an event: what it does in its transaction, and the record of the
 // event, are committed together or not at all. Contents are compared as once.ContentID sees them.
@@ -85,7 +86,7 @@ func (w *Writer) applyOnce(
 	ctx context.Context, j *job, do func(ctx context.Context, tx pgx.Tx) error,
 ) error {
 	j.done = false // the time before, the commit may have had no answer
-	return pgx.BeginTxFunc(ctx, w.pool, readCommitted, func(tx pgx.Tx) error {
+	return BeginTxFunc(ctx, w.pool, readCommitted, func(tx pgx.Tx) error {
 		recorded, err := pipeline(ctx, tx, []query{{
 			fmt.Sprintf(recordSQL, w.events),
 			[]any{j.ID, hex.EncodeToString(j.digest[:]), j.owner},

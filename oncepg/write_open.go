@@ -19,6 +19,9 @@ func (w *Writer) Open(ctx context.Context) error {
 	if err := w.openEvents(ctx); err != nil {
 		return fmt.Errorf("open writer: %w", err)
 	}
+	if err := warnUnwatched(ctx, w.own, w.conf.Logger); err != nil {
+		return fmt.Errorf("open writer: %w", unavailable(err))
+	}
 	for _, target := range w.targets.All() {
 		if err := w.openTarget(ctx, target); err != nil {
 			return fmt.Errorf("open writer: %w", unavailable(err))

@@ -16,6 +16,8 @@ const (
 	atOwner
 	atTarget
 	atKey
+	// What comes last has nothing to say: see standbyBarrier. A repeat is not told of an event that
+	// a fail-over may forget.
 )
 
 // What an answer's row says of its event.
@@ -272,9 +274,9 @@ const micros = "(extract(epoch FROM %s.at) * 1000000)::bigint::text"
 
 func (f *form) writeAnswer(b *strings.Builder, events string) {
 	fmt.Fprintf(b, "SELECT '"+isNew+"', id, outcome, numbers::text, "+micros+
-		", NULL, NULL, NULL, NULL FROM e\n", "e")
+		", NULL, NULL, NULL, NULL, NULL FROM e\n", "e")
 	fmt.Fprintf(b, "UNION ALL SELECT '"+isOld+"', v.id, v.outcome, v.numbers::text, "+micros+
-		", encode(v.digest, 'hex'), encode(v.owner, 'hex'), v.target, v.key\n"+
+		", encode(v.digest, 'hex'), encode(v.owner, 'hex'), v.target, v.key, "+standbyBarrier+"\n"+
 		"FROM d, LATERAL (SELECT * FROM %s v WHERE v.id = d.eid OFFSET 0) v\n", "v", events)
 	why, state := f.whyNot(), "NULL"
 	if why == "" {
@@ -284,7 +286,7 @@ func (f *form) writeAnswer(b *strings.Builder, events string) {
 		state = "x." + quoteColumn(f.columns[f.state].name) + "::text"
 	}
 	fmt.Fprintf(b, "UNION ALL SELECT '"+isNot+"', f.eid, CASE %s END, %s, "+
-		"NULL, NULL, NULL, NULL, NULL\nFROM %s\n"+
+		"NULL, NULL, NULL, NULL, NULL, NULL\nFROM %s\n"+
 		"WHERE NOT EXISTS (SELECT 1 FROM e WHERE e.id = f.eid)", why, state, f.freshRows())
 }
 

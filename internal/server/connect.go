@@ -48,6 +48,7 @@ func (s *Server) postgres(d *config.DatabaseConfig, targets []write.Target) (con
 	if !strings.Contains(d.URL, "pool_max_conns") {
 		cfg.MaxConns = int32(s.writesAtOnce(d.Name))
 	}
+	oncepg.Watch(cfg)
 	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
 	if err != nil {
 		return nil, nil, err

@@ -30,6 +30,7 @@ func readPostgres(url string) (*pgxpool.Config, string, error) {
 	if err != nil {
 		return nil, "", hideAddress(err)
 	}
+	oncepg.Watch(cfg)
 	return cfg, schema, nil
 }
 
