@@ -28,7 +28,7 @@ install_quietly() {
 	apt-get update -q
 	apt-get install -q -y --no-install-recommends "$@"
 	local service
-	for service in mosquitto redis-server postgresql; do
+	for service in mosquitto redis-server postgresql pgbouncer; do
 		[[ " $* " == *" $service "* ]] || continue
 		if command -v systemctl >/dev/null; then systemctl -q disable "$service" || true; fi
 		if command -v update-rc.d >/dev/null; then update-rc.d "$service" disable || true; fi
@@ -46,6 +46,7 @@ command -v redis-server >/dev/null || missing+=(redis-server)
 # Debian keeps the programs of PostgreSQL off the PATH.
 command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ||
 	missing+=(postgresql)
+command -v pgbouncer >/dev/null || missing+=(pgbouncer)
 command -v curl >/dev/null || missing+=(curl) # the documented commands are run
 command -v openssl >/dev/null || missing+=(openssl)
 command -v python3 >/dev/null || missing+=(python3) # so are the examples of services
@@ -68,7 +69,7 @@ if [[ $(id -u) -ne 0 ]]; then
 		echo
 		echo "and run make again. (The tests start servers of their own on free ports; if the"
 		echo "installed services are not wanted:"
-		echo "sudo systemctl disable --now mosquitto redis-server postgresql)"
+		echo "sudo systemctl disable --now mosquitto redis-server postgresql pgbouncer)"
 	} >&2
 	exit 1
 fi

@@ -18,12 +18,12 @@ const (
 // It knows no protocol: it counts and drops bytes.
 type Proxy struct {
 	listener net.Listener
-	target   string
 	running  sync.WaitGroup
 
 	// gate is read-locked while bytes go to a client: whoever holds it for writing knows that
 	// none pass.
 	gate      sync.RWMutex
+	target    string
 	mode      proxyMode
 	links     map[*link]struct{}
 	budget    int64 // bytes from clients until all is cut; below zero: no limit
@@ -119,6 +119,14 @@ func (p *Proxy) Restore() {
 	p.cutLocked(func(l *link) bool { return l.lost })
 }
 
+// Retarget has connections that are made from now on forwarded to another target. Those that are
+// there keep theirs.
+func (p *Proxy) Retarget(target string) {
+	p.gate.Lock()
+	defer p.gate.Unlock()
+	p.target = target
+}
+
 func (p *Proxy) setMode(m proxyMode) {
 	p.gate.Lock()
 	defer p.gate.Unlock()
@@ -139,30 +147,31 @@ func (p *Proxy) serve() {
 func (p *Proxy) forward(client net.Conn) {
 	p.gate.Lock()
 	p.accepted++
-	refused := p.mode == refusing
+	refused, target := p.mode == refusing, p.target
 	p.gate.Unlock()
 	if refused {
 		_ = client.Close()
 		return
 	}
-	server, err := net.DialTimeout("tcp", p.target, dialLimit)
+	server, err := net.DialTimeout("tcp", target, dialLimit)
 	if err != nil {
 		_ = client.Close()
 		return
 	}
 	l := &link{client: client, server: server}
-	if !p.add(l) {
+	if !p.add(l, target) {
 		return
 	}
 	p.running.Go(func() { p.pumpAnswers(l) })
 	p.pumpRequests(l)
 }
 
-// add registers a link, unless connections began to be refused while it was dialled.
-func (p *Proxy) add(l *link) bool {
+// add registers a link, unless connections began to be refused while it was dialled, or to go to
+// another target.
+func (p *Proxy) add(l *link, target string) bool {
 	p.gate.Lock()
 	defer p.gate.Unlock()
-	if p.mode == refusing {
+	if p.mode == refusing || p.target != target {
 		l.close(p)
 		return false
 	}

@@ -50,6 +50,9 @@ type Config struct {
 	Durable bool
 	// Lines are further lines of postgresql.conf.
 	Lines []string
+	// Follow makes it a standby, which takes the log of another server and can only be read until
+	// it is promoted. It is asked at the address: perhaps that of a proxy before the server.
+	Follow string
 }
 
 // Server is a running server. Safe for concurrent use.
@@ -100,6 +103,10 @@ func Start(conf Config) (*Server, error) {
 // binaries finds the folder of the programs, which Debian keeps off the PATH.
 func binaries() (string, error) {
 	if initdb, err := exec.LookPath("initdb"); err == nil {
+		// It may be a link from a folder that has not all of them.
+		if initdb, err = filepath.EvalSymlinks(initdb); err != nil {
+			return "", err
+		}
 		return filepath.Dir(initdb), nil
 	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is right
@@ -143,15 +150,13 @@ func (s *Server) create() error {
 			return err
 		}
 	}
+	if s.conf.Follow != "" {
+		return s.copyFollowed()
+	}
 	cmd := s.command("initdb", "--pgdata="+s.data(), "--username="+superuser, "--auth=trust",
 		"--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")
-	proc, err := s.run(cmd)
-	if err != nil {
-		return err
-	}
-	<-proc.Done()
-	if !proc.State().Success() {
-		return fmt.Errorf("create cluster: %s", s.log())
+	if err := s.finish(cmd); err != nil {
+		return fmt.Errorf("create cluster: %w", err)
 	}
 	lines := []string{
 		"listen_addresses = '127.0.0.1'", "unix_socket_directories = ''", "max_connections = 400",
@@ -161,12 +166,30 @@ func (s *Server) create() error {
 	if !s.conf.Durable {
 		lines = append(lines, "fsync = off", "synchronous_commit = off", "full_page_writes = off")
 	}
+	return s.configure(append(lines, s.conf.Lines...))
+}
+
+// configure adds lines to the configuration.
+func (s *Server) configure(lines []string) error {
 	conf, err := os.OpenFile(filepath.Join(s.data(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	_, err = conf.WriteString(strings.Join(append(lines, s.conf.Lines...), "\n") + "\n")
+	_, err = conf.WriteString(strings.Join(lines, "\n") + "\n")
 	return errors.Join(err, conf.Close())
+}
+
+// finish runs a program to its end. An error holds what it wrote.
+func (s *Server) finish(cmd *exec.Cmd) error {
+	proc, err := s.run(cmd)
+	if err != nil {
+		return err
+	}
+	<-proc.Done()
+	if !proc.State().Success() {
+		return errors.New(s.log())
+	}
+	return nil
 }
 
 func (s *Server) data() string { return filepath.Join(s.root, "data") }
