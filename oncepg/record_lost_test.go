@@ -284,6 +284,38 @@ func TestADatabaseThatCanOnlyBeReadIsUnavailable(t *testing.T) {
 	wantError(t, "claim", err, once.ErrUnavailable)
 }
 
+// untilCommitsWait returns when commits wait for a standby that is not there: a setting is read by
+// one process after the other.
+func untilCommitsWait(t *testing.T, admin, p *pgxpool.Pool) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range 1000 {
+		committed := make(chan struct{})
+		go func() {
+			defer close(committed)
+			_, _ = p.Exec(ctx, "SELECT pg_logical_emit_message(true, 'test', '')")
+		}()
+		isOver := false
+		testserver.Until(t, patience, "a commit waits or is done", func() bool {
+			select {
+			case <-committed:
+				isOver = true
+				return true
+			default:
+				return one[int](t, admin, "SELECT count(*) FROM pg_stat_activity "+
+					"WHERE wait_event = 'SyncRep'") > 0
+			}
+		})
+		if !isOver {
+			cancel()
+			<-committed
+			return
+		}
+	}
+	t.Fatal("no commit waits for the standby")
+}
+
 // What a primary has that its synchronous standby may not have is not told: here the standby is
 // named after the outcome was committed, and is never there.
 func TestAReplayIsNotToldBeforeTheStandbyHasIt(t *testing.T) {
@@ -300,9 +332,7 @@ func TestAReplayIsNotToldBeforeTheStandbyHasIt(t *testing.T) {
 	claimRecord(t, r, flying)
 	exec(t, admin, "ALTER SYSTEM SET synchronous_standby_names = 'absent'")
 	exec(t, admin, "SELECT pg_reload_conf()")
-	testserver.Until(t, patience, "the standby is waited for", func() bool {
-		return one[string](t, admin, "SHOW synchronous_standby_names") == "absent"
-	})
+	untilCommitsWait(t, admin, pool(t, url))
 	_, err := r.Claim(soon(t), recordClaim("paid"))
 	wantError(t, "a replay", err, once.ErrUnavailable)
 	wantError(t, "the same outcome again",
