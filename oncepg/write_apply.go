@@ -3,7 +3,6 @@ package oncepg
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -16,11 +15,11 @@ import (
 // recordSQL records an event of Apply, unless it is there. A rival that is writing the same one is
 // waited for.
 const recordSQL = `INSERT INTO %s (id, digest, owner, outcome, at)
-VALUES ($1::text, decode($2::text, 'hex'), decode($3::text, 'hex'), 'applied', clock_timestamp())
+VALUES ($1::text, $2::bytea, $3::bytea, 'applied', clock_timestamp())
 ON CONFLICT (id) DO NOTHING RETURNING id`
 
 // recordedSQL reads an event's record, with the columns of an answer.
-const recordedSQL = "SELECT '" + isOld + "', v.id, v.outcome, v.numbers::text, " +
+const recordedSQL = "SELECT '" + isOld + "', v.id, v.outcome, v.numbers, " +
 	"(extract(epoch FROM v.at) * 1000000)::bigint::text, encode(v.digest, 'hex'), " +
 	"encode(v.owner, 'hex'), v.target, v.key, " +
 	standbyBarrier + " FROM %s v WHERE v.id = ANY ($1::text::text[])"
@@ -46,7 +45,7 @@ func (w *Writer) Apply(
 	_, _ = rand.Read(token[:]) // never fails: crypto/rand ends the program instead
 	j := &job{
 		Event:  write.Event{ID: id},
-		digest: digest, owner: hex.EncodeToString(token[:]), result: &write.Result{},
+		digest: digest, owner: token, result: &write.Result{},
 	}
 	v := solver{shared: w.shared, runner: w.own, until: time.Now().Add(w.conf.Patience)}
 	for {
@@ -89,7 +88,7 @@ func (w *Writer) applyOnce(
 	return BeginTxFunc(ctx, w.pool, readCommitted, func(tx pgx.Tx) error {
 		recorded, err := pipeline(ctx, tx, []query{{
 			fmt.Sprintf(recordSQL, w.events),
-			[]any{j.ID, hex.EncodeToString(j.digest[:]), j.owner},
+			[]any{j.ID, j.digest[:], j.owner[:]},
 		}})
 		if err != nil {
 			return err

@@ -53,7 +53,7 @@ func scalar(k kind, v any) (text string, ok bool, err error) {
 	case string:
 		return v, k == kindText || k == kindTime || k == kindOther, nil
 	case []byte:
-		return `\x` + hex.EncodeToString(v), k == kindBytes, nil
+		return bytesText(v), k == kindBytes, nil
 	case time.Time:
 		return timeText(v), k == kindTime, nil
 	case int, int64, float64, json.Number:
@@ -61,6 +61,17 @@ func scalar(k kind, v any) (text string, ok bool, err error) {
 		return text, k == kindNumber, err
 	}
 	return "", false, nil
+}
+
+// bytesText is the text form of bytes.
+func bytesText(b []byte) string { return `\x` + hex.EncodeToString(b) }
+
+// keyText writes the key of a row as a text.
+func keyText(key any) string {
+	if text, ok := key.(string); ok {
+		return text
+	}
+	return fmt.Sprint(key) // an integer
 }
 
 // timeText writes a time in UTC, to the microsecond: PostgreSQL would round.

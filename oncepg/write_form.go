@@ -2,9 +2,9 @@ package oncepg
 
 import (
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
+	"strconv"
+	"sync"
 
 	"github.com/oncekit/once/write"
 )
@@ -13,8 +13,11 @@ import (
 // with values of its own.
 type form struct {
 	table *table
-	// columns that get a value, in the order of the statement's arguments.
+	name  string // tells it apart from other forms, also of other tables
+	// columns that get a value, in the order of the statement's arguments, and the part of a change
+	// that has each one's.
 	columns []column
+	parts   []part
 	// What is done with them: indexes of columns.
 	set, onInsert, add []int
 	// list is the one that is appended to, state that of a transition, newer the one that orders
@@ -23,7 +26,21 @@ type form struct {
 	// updates and inserts are the ways that the change may take.
 	updates, inserts bool
 	from             []string
+
+	texts formTexts
 }
+
+// part is one of a change.
+type part int
+
+const (
+	partSet part = iota
+	partOnInsert
+	partAdd
+	partList
+	partState
+	partCount
+)
 
 // formed is a change with its form and its values, as texts in the order of the form's columns.
 type formed struct {
@@ -31,86 +48,185 @@ type formed struct {
 	values []*string
 }
 
-// give finds the form of a change. The error is a *write.ShapeError.
-func give(t *table, change write.Change) (formed, error) {
-	f := formed{form: &form{table: t, list: -1, state: -1, newer: -1}}
+// spread is a change laid out by its parts.
+type spread struct {
+	kind             byte
+	updates, inserts bool
+	fields           [partCount]write.Fields
+	newer            string
+	from             []string
+	// The column that is appended to, or that of the state, with its value.
+	column string
+	value  any
+}
+
+// spreadOut lays a change out; ok is false for one that is not known.
+func spreadOut(change write.Change) (s spread, ok bool) {
 	switch ch := change.(type) {
 	case write.Insert:
-		f.inserts = true
-		return f, f.take(&f.set, ch.Set)
+		s = spread{kind: 'i', inserts: true}
+		s.fields[partSet] = ch.Set
 	case write.Upsert:
-		f.updates, f.inserts = true, true
-		if err := f.take(&f.set, ch.Set); err != nil {
-			return f, err
-		}
-		if err := f.order(ch.Newer); err != nil {
-			return f, err
-		}
-		if err := f.take(&f.onInsert, ch.SetOnInsert); err != nil {
-			return f, err
-		}
-		return f, f.takeNumbers(ch.Increment)
+		s = spread{kind: 'u', updates: true, inserts: true, newer: ch.Newer}
+		s.fields[partSet], s.fields[partOnInsert] = ch.Set, ch.SetOnInsert
+		s.fields[partAdd] = ch.Increment
 	case write.Increment:
-		f.updates, f.inserts = true, true
-		if err := f.take(&f.onInsert, ch.SetOnInsert); err != nil {
-			return f, err
-		}
-		return f, f.takeNumbers(ch.By)
+		s = spread{kind: 'n', updates: true, inserts: true}
+		s.fields[partOnInsert], s.fields[partAdd] = ch.SetOnInsert, ch.By
 	case write.Append:
-		f.updates, f.inserts = true, true
-		if err := f.take(&f.onInsert, ch.SetOnInsert); err != nil {
-			return f, err
-		}
-		return f, f.takeList(ch)
+		s = spread{kind: 'a', updates: true, inserts: true, column: ch.To, value: ch.Values}
+		s.fields[partOnInsert] = ch.SetOnInsert
 	case write.Transition:
-		f.updates, f.from = true, ch.From
-		if err := f.take(&f.set, ch.Set); err != nil {
-			return f, err
+		s = spread{
+			kind: 't', updates: true, newer: ch.Newer, from: ch.From,
+			column: ch.Field, value: ch.To,
 		}
-		if err := f.order(ch.Newer); err != nil {
-			return f, err
-		}
-		return f, f.takeState(ch)
+		s.fields[partSet] = ch.Set
+	default:
+		return s, false
 	}
-	return f, &write.ShapeError{In: t.name, Reason: fmt.Sprintf("%T is not known", change)}
+	return s, true
 }
 
-// take adds a part of a change.
-func (f *formed) take(part *[]int, fields write.Fields) error {
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		c, err := f.table.column(name)
-		if err != nil {
-			return err
-		}
-		text, err := f.table.bind(c, fields[name])
-		if err != nil {
-			return err
-		}
-		*part = append(*part, f.push(c, text))
+// appendName writes the name of the change's form: whatever decides the text of its statement.
+func (s *spread) appendName(b []byte) []byte {
+	b = append(b, s.kind)
+	b = strconv.AppendQuote(b, s.column)
+	b = strconv.AppendQuote(b, s.newer)
+	for _, state := range s.from {
+		b = strconv.AppendQuote(b, state)
 	}
-	return nil
+	var room [8]string
+	for p := range partList {
+		b = append(b, '|')
+		for _, name := range sortedNames(room[:0], s.fields[p]) {
+			b = strconv.AppendQuote(b, name)
+		}
+	}
+	return b
 }
 
-func (f *formed) push(c column, text *string) int {
-	f.columns = append(f.columns, c)
-	f.values = append(f.values, text)
-	return len(f.columns) - 1
+// sortedNames appends the names of fields in their order.
+func sortedNames(names []string, fields write.Fields) []string {
+	for name := range fields {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }
 
-func (f *formed) takeNumbers(fields write.Fields) error {
-	if err := f.take(&f.add, fields); err != nil {
-		return err
+// maxForms bounds the forms that a table remembers.
+const maxForms = 1024
+
+// forms are those of a table that were seen. Safe for concurrent use.
+type forms struct {
+	mu     sync.Mutex
+	byName map[string]*form
+}
+
+func (f *forms) get(name []byte) *form {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.byName[string(name)]
+}
+
+func (f *forms) put(one *form) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byName == nil || len(f.byName) >= maxForms {
+		f.byName = map[string]*form{}
+	}
+	f.byName[one.name] = one
+}
+
+// give finds the form of a change. The error is a *write.ShapeError.
+func give(t *table, change write.Change) (formed, error) {
+	s, ok := spreadOut(change)
+	if !ok {
+		return formed{}, &write.ShapeError{
+			In: t.name, Reason: fmt.Sprintf("%T is not known", change),
+		}
+	}
+	var room [256]byte
+	name := s.appendName(append(room[:0], t.quoted...))
+	f := t.forms.get(name)
+	if f == nil {
+		var err error
+		if f, err = newForm(t, &s, string(name)); err != nil {
+			return formed{}, err
+		}
+		t.forms.put(f)
+	}
+	values := make([]*string, len(f.columns))
+	for i, c := range f.columns {
+		v := s.value
+		if p := f.parts[i]; p < partList {
+			v = s.fields[p][c.name]
+		}
+		text, err := t.bind(c, v)
+		if err != nil {
+			return formed{}, err
+		}
+		values[i] = text
+	}
+	return formed{f, values}, nil
+}
+
+func newForm(t *table, s *spread, name string) (*form, error) {
+	f := &form{
+		table: t, name: name, list: -1, state: -1, newer: -1,
+		updates: s.updates, inserts: s.inserts, from: slices.Clone(s.from),
+	}
+	for p, into := range []*[]int{&f.set, &f.onInsert, &f.add} {
+		for _, name := range sortedNames(nil, s.fields[p]) {
+			i, err := f.push(name, part(p))
+			if err != nil {
+				return nil, err
+			}
+			*into = append(*into, i)
+		}
 	}
 	for _, i := range f.add {
 		if c := f.columns[i]; c.kind != kindNumber {
-			return f.wrong(c, "holds "+c.takes()+", not a number")
+			return nil, f.wrong(c, "holds "+c.takes()+", not a number")
 		}
 	}
-	return nil
+	if err := f.order(s.newer); err != nil {
+		return nil, err
+	}
+	var err error
+	switch s.kind {
+	case 'a':
+		f.list, err = f.push(s.column, partList)
+		if err != nil {
+			return nil, err
+		}
+		if c := f.columns[f.list]; c.kind != kindJSON && c.kind != kindArray {
+			return nil, f.wrong(c, "is no list: an event appends to json, jsonb and arrays")
+		}
+	case 't':
+		f.state, err = f.push(s.column, partState)
+		if err != nil {
+			return nil, err
+		}
+		if c := f.columns[f.state]; c.kind != kindText {
+			return nil, f.wrong(c, "holds "+c.takes()+", not a state, which is a text")
+		}
+	}
+	return f, nil
+}
+
+func (f *form) push(name string, p part) (int, error) {
+	c, err := f.table.column(name)
+	if err != nil {
+		return 0, err
+	}
+	f.columns, f.parts = append(f.columns, c), append(f.parts, p)
+	return len(f.columns) - 1, nil
 }
 
 // order notes the column that orders events, which is one of set.
-func (f *formed) order(newer string) error {
+func (f *form) order(newer string) error {
 	if newer == "" {
 		return nil
 	}
@@ -123,48 +239,31 @@ func (f *formed) order(newer string) error {
 	}
 }
 
-func (f *formed) takeList(ch write.Append) error {
-	c, err := f.table.column(ch.To)
-	if err != nil {
-		return err
-	}
-	if c.kind != kindJSON && c.kind != kindArray {
-		return f.wrong(c, "is no list: an event appends to json, jsonb and arrays")
-	}
-	text, err := f.table.bind(c, ch.Values)
-	if err != nil {
-		return err
-	}
-	f.list = f.push(c, text)
-	return nil
-}
-
-func (f *formed) takeState(ch write.Transition) error {
-	c, err := f.table.column(ch.Field)
-	if err != nil {
-		return err
-	}
-	if c.kind != kindText {
-		return f.wrong(c, "holds "+c.takes()+", not a state, which is a text")
-	}
-	f.state = f.push(c, &ch.To)
-	return nil
-}
-
-func (f *formed) wrong(c column, reason string) error {
+func (f *form) wrong(c column, reason string) error {
 	return &write.ShapeError{In: f.table.name, Field: c.name, Reason: reason}
 }
 
-// name tells the forms of one batch apart.
-func (f *form) name() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%q %v %v %v %v %v %q", f.table.quoted, f.updates, f.inserts,
-		f.list, f.state, f.newer, f.from)
-	for _, part := range [][]int{f.set, f.onInsert, f.add} {
-		fmt.Fprintf(&b, " %v", part)
+// formTexts are the statements of a form, which cost more to write than to carry out.
+type formTexts struct {
+	mu    sync.Mutex
+	texts [textCount]string
+}
+
+// Kinds of statements.
+const (
+	leanUpdate = iota
+	leanInsert
+	whole
+	wholeFollowed
+	textCount
+)
+
+// get returns a text, which is written at the first time.
+func (t *formTexts) get(kind int, write func() string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.texts[kind] == "" {
+		t.texts[kind] = write()
 	}
-	for _, c := range f.columns {
-		fmt.Fprintf(&b, " %q", c.name)
-	}
-	return b.String()
+	return t.texts[kind]
 }

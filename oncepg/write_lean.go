@@ -1,7 +1,6 @@
 package oncepg
 
 import (
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +17,7 @@ import (
 func (f *form) given(insert bool) []int {
 	var list []int
 	for i := range f.columns {
-		if insert || !slices.Contains(f.onInsert, i) {
+		if insert || f.parts[i] != partOnInsert {
 			list = append(list, i)
 		}
 	}
@@ -56,20 +55,27 @@ func (f *form) lean(events string, insert bool) string {
 	}
 	fmt.Fprintf(&b, " RETURNING t.%s AS k, %s AS nums)\n"+
 		"INSERT INTO %s (id, digest, owner, target, key, outcome, numbers, at)\n"+
-		"SELECT %s, decode($2::text, 'hex'), decode($3::text, 'hex'), %s, $4::text, "+
-		"'applied', w.nums, clock_timestamp() FROM w RETURNING numbers::text",
+		"SELECT %s, $2::bytea, $3::bytea, %s, $4::text, "+
+		"'applied', w.nums, clock_timestamp() FROM w RETURNING numbers",
 		f.key(), f.numbers(), events, id, literal(f.table.name))
 	return b.String()
 }
 
 // leanQuery is the lean statement of one event, with its arguments.
 func (v *solver) leanQuery(j *job, insert bool) query {
-	f := j.change.form
-	q := query{sql: f.lean(v.events, insert)}
-	q.args = append(q.args, j.ID, hex.EncodeToString(j.digest[:]), j.owner, j.ekey,
-		fmt.Sprint(j.Key))
-	for _, i := range f.given(insert) {
-		q.args = append(q.args, j.change.values[i])
+	f, kind := j.change.form, leanUpdate
+	if insert {
+		kind = leanInsert
+	}
+	q := query{
+		sql:  f.texts.get(kind, func() string { return f.lean(v.events, insert) }),
+		args: make([]any, 0, plainArgs+len(f.columns)+1),
+	}
+	q.args = append(q.args, j.ID, j.digest[:], j.owner[:], j.ekey, keyText(j.Key))
+	for i, value := range j.change.values {
+		if insert || f.parts[i] != partOnInsert {
+			q.args = append(q.args, value)
+		}
 	}
 	if f.state >= 0 {
 		q.args = append(q.args, f.fromText())
@@ -96,21 +102,21 @@ type hints struct {
 const maxHints = 1024
 
 // insert tells which lean statement is likely to be the right one.
-func (h *hints) insert(f *form, name string) bool {
+func (h *hints) insert(f *form) bool {
 	if !f.updates || !f.inserts {
 		return f.inserts
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.inserts[name]
+	return h.inserts[f.name]
 }
 
 // wrong notes that it was the other one.
-func (h *hints) wrong(name string) {
+func (h *hints) wrong(f *form) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.inserts == nil || len(h.inserts) >= maxHints {
 		h.inserts = map[string]bool{}
 	}
-	h.inserts[name] = !h.inserts[name]
+	h.inserts[f.name] = !h.inserts[f.name]
 }

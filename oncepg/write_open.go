@@ -47,7 +47,7 @@ const eventsSQL = `CREATE TABLE %[1]s (
 	target text,
 	key text,
 	outcome text NOT NULL,
-	numbers jsonb,
+	numbers text,
 	at timestamptz NOT NULL
 ) WITH (autovacuum_analyze_threshold = 5000);
 CREATE INDEX %[3]s ON %[1]s (at);`
@@ -95,6 +95,10 @@ func (w *Writer) checkEvents(ctx context.Context) error {
 	t, err := readTable(ctx, w.own, write.Target{Name: w.conf.Events, Key: "id"})
 	if err != nil {
 		return err
+	}
+	if typ := t.columns["numbers"].typ; typ != "text" {
+		return fmt.Errorf("the table %s was made by an earlier version: ALTER TABLE %s "+
+			"ALTER numbers TYPE text", w.conf.Events, w.events)
 	}
 	got, err := w.own.run(ctx, []query{{
 		indexSQL + ` AND (SELECT right(c.relname, length($3::text)) = $3::text
@@ -147,10 +151,10 @@ func (w *Writer) create(ctx context.Context) error {
 }
 
 // alreadyThere tells errors of creating what somebody else has created or is creating: a schema, a
-// table or an index (42P06, 42P07), or their rows in the catalog.
+// table, a type or an index (42P06, 42P07, 42710), or their rows in the catalog.
 func alreadyThere(err error) bool {
 	switch codeOf(err) {
-	case "42P06", "42P07", codeUnique:
+	case "42P06", "42P07", "42710", codeUnique:
 		return true
 	}
 	return false

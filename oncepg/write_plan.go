@@ -24,6 +24,9 @@ type plan struct {
 // same row, go one after the other, in the order in which they were given. Events that don't fit
 // their table are looked up only: they may be recorded since before it was changed.
 func (v *solver) plan(ctx context.Context, pending []*job) (plan, error) {
+	if len(pending) == 1 {
+		return v.planOne(ctx, pending[0])
+	}
 	type place struct{ table, key string }
 	type slot struct {
 		wave int
@@ -43,7 +46,7 @@ func (v *solver) plan(ctx context.Context, pending []*job) (plan, error) {
 		at := place{j.target.Name, key}
 		s := slot{wave: max(rows[at], ids[j.ID])}
 		if j.shape = err; err == nil {
-			s.form = j.change.name()
+			s.form = j.change.name
 		}
 		rows[at], ids[j.ID] = s.wave+1, s.wave+1
 		if before, found := last[at]; found {
@@ -64,17 +67,35 @@ func (v *solver) plan(ctx context.Context, pending []*job) (plan, error) {
 			return strings.Compare(a.target.Name+a.ekey, b.target.Name+b.ekey)
 		})
 		p.jobs = append(p.jobs, jobs)
-		switch {
-		case s.form == "":
+		if s.form == "" {
 			p.queries = append(p.queries, v.lookup(jobs))
-		case len(pending) == 1 && !v.leant:
-			p.lean, v.leant = true, true
-			insert := v.hints.insert(jobs[0].change.form, s.form)
-			p.queries = append(p.queries, v.leanQuery(jobs[0], insert))
-		default:
+		} else {
 			p.queries = append(p.queries, v.query(jobs, followed[s]))
 		}
 	}
+	return p, nil
+}
+
+// planOne is plan for one event.
+func (v *solver) planOne(ctx context.Context, j *job) (plan, error) {
+	_, err := v.prepare(ctx, j)
+	var shape *write.ShapeError
+	if err != nil && !errors.As(err, &shape) {
+		return plan{}, err
+	}
+	jobs := []*job{j}
+	p := plan{jobs: [][]*job{jobs}}
+	var q query
+	switch j.shape = err; {
+	case err != nil:
+		q = v.lookup(jobs)
+	case !v.leant:
+		p.lean, v.leant = true, true
+		q = v.leanQuery(j, v.hints.insert(j.change.form))
+	default:
+		q = v.query(jobs, false)
+	}
+	p.queries = []query{q}
 	return p, nil
 }
 
@@ -111,7 +132,7 @@ func (v *solver) fit(ctx context.Context, j *job) (string, error) {
 	}
 	switch {
 	case !isText:
-		text = fmt.Sprint(j.Key)
+		text = keyText(j.Key)
 	case t.key.most > 0 && utf8.RuneCountInString(text) > t.key.most:
 		// PostgreSQL would cut spaces at the end, which is another key.
 		return "", &write.ShapeError{
@@ -130,16 +151,19 @@ func (v *solver) query(jobs []*job, followed bool) query {
 	n := plainArgs + len(f.columns)
 	lists := make([][]*string, n)
 	for _, j := range jobs {
-		key := fmt.Sprint(j.Key)
-		digest := fmt.Sprintf("%x", j.digest[:])
-		for i, s := range []*string{&j.ID, &digest, &j.owner, &j.ekey, &key} {
+		key, digest, owner := keyText(j.Key), bytesText(j.digest[:]), bytesText(j.owner[:])
+		for i, s := range []*string{&j.ID, &digest, &owner, &j.ekey, &key} {
 			lists[i] = append(lists[i], s)
 		}
 		for i, s := range j.change.values {
 			lists[plainArgs+i] = append(lists[plainArgs+i], s)
 		}
 	}
-	q := query{sql: f.statement(v.events, followed)}
+	kind := whole
+	if followed {
+		kind = wholeFollowed
+	}
+	q := query{sql: f.texts.get(kind, func() string { return f.statement(v.events, followed) })}
 	for _, list := range lists {
 		q.args = append(q.args, arrayText(list))
 	}

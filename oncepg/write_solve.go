@@ -20,7 +20,7 @@ type job struct {
 	write.Event
 	target write.Target
 	digest once.Fingerprint
-	owner  string // hex: who of all that write this event
+	owner  [16]byte // who of all that write this event
 	ekey   string
 	change formed // set when it is planned
 	shape  error  // why it can't be carried out, unless it is recorded
@@ -52,7 +52,7 @@ func writeAll(
 		// Two events of one call that have the same id are two owners.
 		own := token
 		binary.BigEndian.PutUint16(own[14:], binary.BigEndian.Uint16(own[14:])^uint16(i))
-		j.owner, j.result = hex.EncodeToString(own[:]), &results[i]
+		j.owner, j.result = own, &results[i]
 		pending = append(pending, j)
 	}
 	v := solver{shared: s, runner: r, until: time.Now().Add(s.conf.Patience)}
@@ -112,7 +112,7 @@ func (v *solver) solve(ctx context.Context, pending []*job) error {
 		}
 		if pending = left(pending); len(pending) == 0 && err == nil {
 			if missed != nil && missed.result.Outcome == write.Applied {
-				v.hints.wrong(missed.change.name())
+				v.hints.wrong(missed.change.form)
 			}
 			return nil
 		}
@@ -308,7 +308,7 @@ func (j *job) takeOld(text func(int) string) error {
 		}
 	}
 	j.done = true
-	if text(atOwner) == j.owner {
+	if text(atOwner) == hex.EncodeToString(j.owner[:]) {
 		*j.result = write.Result{Outcome: record.First.Outcome, Numbers: record.Numbers}
 		return nil
 	}

@@ -1,6 +1,7 @@
 package oncepg
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -43,14 +44,16 @@ const plainArgs = 5
 // columns' values, and for a transition the states from which it starts.
 //
 //	d      the events
-//	fresh  those that are not recorded, with the values in the columns' types
+//	old    the records of those that are recorded
+//	fresh  the others, with the values in the columns' types
 //	u      updates those rows that are there
 //	i      inserts the others
 //	hits   what came of each: applied or stale
 //	e      records it
 //
 // OFFSET 0 has records looked up one by one by their index: rather than look up a hundred, the
-// planner would read thousands.
+// planner would read thousands. NOT IN has it think that half of the events are new, so that it
+// joins what follows by hash; with NOT EXISTS it expects none, and compares all with all.
 //
 // Rows that are there are updated and only others inserted, rather than by ON CONFLICT DO UPDATE:
 // that would check NOT NULL and CHECK against a row which is not to be. Records come last, because
@@ -72,25 +75,31 @@ func (f *form) statement(events string, followed bool) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "$%d::text::text[]", i+1)
+		typ := "text"
+		if i == 1 || i == 2 {
+			typ = "bytea"
+		}
+		fmt.Fprintf(&b, "$%d::text::%s[]", i+1, typ)
 	}
 	fmt.Fprintf(&b, ") AS d(%s)),\n", strings.Join(names, ", "))
-	f.writeFresh(&b, events)
+	fmt.Fprintf(&b, "old AS MATERIALIZED (SELECT v.* FROM d, "+
+		"LATERAL (SELECT * FROM %s v WHERE v.id = d.eid OFFSET 0) v),\n", events)
+	f.writeFresh(&b)
 	f.writeUpdate(&b)
 	f.writeInsert(&b)
 	f.writeHits(&b, followed)
 	fmt.Fprintf(&b, "e AS (INSERT INTO %s "+
 		"(id, digest, owner, target, key, outcome, numbers, at)\n"+
-		"SELECT h.eid, decode(h.dig, 'hex'), decode(h.own, 'hex'), %s, h.ekey, h.outcome, "+
+		"SELECT h.eid, h.dig, h.own, %s, h.ekey, h.outcome, "+
 		"h.nums, clock_timestamp() FROM hits h\n"+
 		"RETURNING id, outcome, numbers, at)\n", events, literal(f.table.name))
-	f.writeAnswer(&b, events)
+	f.writeAnswer(&b)
 	return b.String()
 }
 
 // writeFresh leaves one of several keys that are one, where a key has several spellings: the others
 // come again.
-func (f *form) writeFresh(b *strings.Builder, events string) {
+func (f *form) writeFresh(b *strings.Builder) {
 	b.WriteString("fresh AS MATERIALIZED (SELECT ")
 	switch f.table.key.base {
 	case "int2", "int4", "int8", "numeric", "text", "varchar":
@@ -101,8 +110,7 @@ func (f *form) writeFresh(b *strings.Builder, events string) {
 	for i, c := range f.columns {
 		fmt.Fprintf(b, ", d.c%d::%s AS c%d", i, c.typ, i)
 	}
-	fmt.Fprintf(b, "\nFROM d WHERE NOT EXISTS "+
-		"(SELECT 1 FROM %s v WHERE v.id = d.eid OFFSET 0)),\n", events)
+	b.WriteString("\nFROM d WHERE d.eid NOT IN (SELECT old.id FROM old)),\n")
 }
 
 func (f *form) key() string { return quoteColumn(f.table.key.name) }
@@ -204,26 +212,21 @@ func (f *form) isNewer(row string, arg argument) string {
 	return fmt.Sprintf("coalesce(%s < %s, true)", there, mine)
 }
 
-// maxPairs is how many names and values one function of PostgreSQL takes.
-const maxPairs = 40
-
-// numbers is what the columns that were added to hold now.
+// numbers is what the columns that were added to hold now, as write.EncodeNumbers writes it.
 func (f *form) numbers() string {
 	if len(f.add) == 0 {
-		return "NULL::jsonb"
+		return "NULL::text"
 	}
-	var objects []string
-	for rest := f.add; len(rest) > 0; {
-		n := min(len(rest), maxPairs)
-		var pairs []string
-		for _, i := range rest[:n] {
-			name := f.columns[i].name
-			pairs = append(pairs, literal(name)+"::text, t."+quoteColumn(name))
-		}
-		objects = append(objects, "jsonb_build_object("+strings.Join(pairs, ", ")+")")
-		rest = rest[n:]
+	var b strings.Builder
+	before := "{"
+	for _, i := range f.add {
+		name := f.columns[i].name
+		member, _ := json.Marshal(name) // a text can always be written
+		b.WriteString(literal(before + string(member) + ":"))
+		fmt.Fprintf(&b, " || coalesce(t.%s::text, 'null') || ", quoteColumn(name))
+		before = ","
 	}
-	return strings.Join(objects, " || ")
+	return b.String() + "'}'"
 }
 
 func (f *form) writeInsert(b *strings.Builder) {
@@ -237,9 +240,12 @@ func (f *form) writeInsert(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "i AS (INSERT INTO %s AS t (%s)\nSELECT %s FROM fresh f\nWHERE ",
 		f.table.quoted, strings.Join(names, ", "), strings.Join(values, ", "))
-	fmt.Fprintf(b, "NOT EXISTS (SELECT 1 FROM %s x WHERE x.%s = f.k)\n"+
-		"ON CONFLICT (%s) DO NOTHING RETURNING t.%s AS k, %s AS nums),\n",
-		f.table.quoted, f.key(), f.key(), f.key(), f.numbers())
+	if f.updates { // nearly always all were
+		b.WriteString("(SELECT count(*) FROM u) < (SELECT count(*) FROM fresh) AND ")
+	}
+	fmt.Fprintf(b, "NOT EXISTS (SELECT 1 FROM %s x WHERE x.%s = f.k)\n", f.table.quoted, f.key())
+	fmt.Fprintf(b, "ON CONFLICT (%s) DO NOTHING RETURNING t.%s AS k, %s AS nums),\n",
+		f.key(), f.key(), f.numbers())
 }
 
 // writeHits brings an event whose row got another key than the event's (by a trigger, perhaps)
@@ -257,13 +263,13 @@ func (f *form) writeHits(b *strings.Builder, followed bool) {
 	}
 	if f.newer >= 0 {
 		parts = append(parts, fmt.Sprintf("SELECT f.eid, f.dig, f.own, f.ekey, "+
-			"NULL::jsonb AS nums, 'stale' AS outcome\n"+
+			"NULL::text AS nums, 'stale' AS outcome\n"+
 			"FROM fresh f JOIN %s x ON x.%s = f.k WHERE NOT %s",
 			f.table.quoted, f.key(), f.isNewer("x", ofFresh)))
 	}
 	if followed {
 		parts = append(parts, "SELECT f.eid, f.dig, f.own, f.ekey, "+
-			"NULL::jsonb AS nums, 'missed' AS outcome\nFROM (VALUES (1), (2)) twice, "+
+			"NULL::text AS nums, 'missed' AS outcome\nFROM (VALUES (1), (2)) twice, "+
 			f.freshRows()+"\nWHERE "+f.isMissed())
 	}
 	fmt.Fprintf(b, "hits AS MATERIALIZED (%s),\n", strings.Join(parts, "\nUNION ALL "))
@@ -272,12 +278,12 @@ func (f *form) writeHits(b *strings.Builder, followed bool) {
 // micros is a time as a whole number of microseconds since 1970.
 const micros = "(extract(epoch FROM %s.at) * 1000000)::bigint::text"
 
-func (f *form) writeAnswer(b *strings.Builder, events string) {
-	fmt.Fprintf(b, "SELECT '"+isNew+"', id, outcome, numbers::text, "+micros+
+func (f *form) writeAnswer(b *strings.Builder) {
+	fmt.Fprintf(b, "SELECT '"+isNew+"', id, outcome, numbers, "+micros+
 		", NULL, NULL, NULL, NULL, NULL FROM e\n", "e")
-	fmt.Fprintf(b, "UNION ALL SELECT '"+isOld+"', v.id, v.outcome, v.numbers::text, "+micros+
+	fmt.Fprintf(b, "UNION ALL SELECT '"+isOld+"', v.id, v.outcome, v.numbers, "+micros+
 		", encode(v.digest, 'hex'), encode(v.owner, 'hex'), v.target, v.key, "+standbyBarrier+"\n"+
-		"FROM d, LATERAL (SELECT * FROM %s v WHERE v.id = d.eid OFFSET 0) v\n", "v", events)
+		"FROM old v\n", "v")
 	why, state := f.whyNot(), "NULL"
 	if why == "" {
 		return

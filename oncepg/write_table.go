@@ -68,6 +68,7 @@ type table struct {
 	quoted  string
 	key     column
 	columns map[string]column
+	forms   forms
 }
 
 // tables remembers the targets' columns.
