@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncekit/once"
@@ -132,6 +133,32 @@ func TestRecordsByTheDatabasesClock(t *testing.T) {
 	oncetest.Run(t, func(t *testing.T) oncetest.Harness {
 		return oncetest.Harness{Store: s.open(t, s.config()), MaxOutcome: recordOutcome}
 	}, "Claim", "Stale", "Unknown", "Retention", "Sweep", "Renew")
+}
+
+// Poolers need modes in which nothing stays prepared.
+func TestRecordsInModesThatPoolersNeed(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"exec", "simple_protocol", "cache_describe"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s := newSuite(t)
+			p := pool(t, s.db.URL()+"&default_query_exec_mode="+mode)
+			over := recordSchemas{s, func(t testing.TB, cfg oncepg.RecordsConfig) *oncepg.Records {
+				return openRecords(t, p, cfg)
+			}}
+			oncetest.Run(t, over.harness, "Outcome", "Note", "Browse", "Resolve")
+			r := openRecords(t, p, oncepg.RecordsConfig{})
+			g := claimRecord(t, r, recordClaim("in a transaction"))
+			if err := pgx.BeginFunc(t.Context(), p, func(tx pgx.Tx) error {
+				return r.WithTx(tx).Complete(t.Context(), g, done)
+			}); err != nil {
+				t.Error(err)
+			}
+			if got := replayOf(t, r, recordClaim("in a transaction")); string(got.Data) != "done" {
+				t.Errorf("replayed %q", got.Data)
+			}
+		})
+	}
 }
 
 // What was acknowledged outlives the server's process.
