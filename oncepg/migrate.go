@@ -200,6 +200,12 @@ func migrateNext(
 
 // apply applies the first migration that is missing, while nobody else does.
 func (t migration) apply(ctx context.Context, schema string, want []Migration) error {
+	// A role's limits are meant for requests: how long a migration takes, and who waits for it, is
+	// the caller's affair.
+	const unlimited = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0"
+	if err := t.exec(ctx, unlimited); err != nil {
+		return err
+	}
 	// The lock ends with the transaction, so it works behind a pooler. The statement after it sees
 	// what was committed while it waited.
 	if _, err := t.query(ctx, query{
@@ -233,11 +239,10 @@ func (t migration) apply(ctx context.Context, schema string, want []Migration) e
 	return t.writeChecksums(ctx, want[:min(next+1, len(want))])
 }
 
-// setPath lets the names of a file be those of a schema, as long as the transaction lasts. A limit
-// on statements is meant for requests.
+// setPath lets the names of a file be those of a schema, as long as the transaction lasts.
 func setPath(schema string) string {
 	return "SET LOCAL search_path = " + quoteColumn(schema) +
-		"; SET LOCAL lock_timeout = '" + migrationLockLimit + "'; SET LOCAL statement_timeout = 0"
+		"; SET LOCAL lock_timeout = '" + migrationLockLimit + "'"
 }
 
 // writeChecksums completes what the files have written down, and what was applied by hand.

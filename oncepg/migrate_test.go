@@ -158,6 +158,42 @@ func TestTenNodesThatMigrateAtOnceMigrateOnce(t *testing.T) {
 	}
 }
 
+// Limits of a role are meant for requests: a node waits for another one's migration however long it
+// takes.
+func TestLimitsOfTheRoleDoNotEndAMigration(t *testing.T) {
+	t.Parallel()
+	db := testserver.Postgres(t)
+	admin := pool(t, db.URL())
+	tx, err := admin.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(),
+		"SELECT pg_advisory_xact_lock(hashtextextended('once migrate once', 0))"); err != nil {
+		t.Fatal(err)
+	}
+	limited := pool(t, db.URL()+"&statement_timeout=100000&lock_timeout=200")
+	slow := first(t, len(files(t)), `DO $$ BEGIN
+		IF current_setting('statement_timeout') <> '0' OR
+			current_setting('lock_timeout') <> '10s' THEN
+			RAISE EXCEPTION 'the limits are those of the role';
+		END IF;
+	END $$;`)
+	done := make(chan error, 1)
+	go func() {
+		done <- oncepg.Migrate(t.Context(), limited, oncepg.MigrateConfig{}.WithFiles(slow))
+	}()
+	testserver.Until(t, limit, "it waits", func() bool { return waiting(t, admin) == 1 })
+	if _, err := tx.Exec(t.Context(), "SELECT pg_sleep(0.5)"); err != nil {
+		t.Fatal(err)
+	}
+	if n := waiting(t, admin); n != 1 {
+		t.Errorf("%d wait, want the one that waited before", n)
+	}
+	wantError(t, "the other one's end", tx.Commit(t.Context()), nil)
+	wantError(t, "migrate", <-done, nil)
+}
+
 // What was done by a migration whose connection ends in the middle is undone, and the next one who
 // comes does it.
 func TestAMigrationThatIsCutInTheMiddleIsDoneWhole(t *testing.T) {
