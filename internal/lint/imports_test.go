@@ -60,7 +60,8 @@ var rules = []rule{
 	},
 	{
 		pattern: "oncepg/...",
-		own:     []string{".", "queue", "write", "oncepg/...", "internal/value"},
+		own: []string{".", "queue", "write", "oncepg/...", "internal/turn",
+			"internal/value"},
 		libs:    []string{"github.com/jackc/pgx/v5"},
 	},
 	{
@@ -73,6 +74,9 @@ var rules = []rule{
 		own:     []string{".", "onceredis/..."},
 		libs:    []string{"github.com/redis/go-redis/v9"},
 	},
+
+	// What every store of a queue does in its turn.
+	{pattern: "internal/turn", own: []string{".", "queue"}},
 
 	// What an HTTP status means: below the inbox and the outbox, which don't know each other.
 	{pattern: "internal/httpresult"},

@@ -1,0 +1,268 @@
+package oncepg
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/oncekit/once/internal/turn"
+)
+
+// nodeBeats is how many signs of life a node gives in StoreConfig.NodeLost.
+const nodeBeats = 5
+
+// storeNode is one process that uses the store.
+type storeNode struct {
+	name            string
+	n               int64
+	startedAt, seen turn.Stamp
+	ended           bool
+}
+
+func (s *Store) readNodes(ctx context.Context, in sender) ([]*storeNode, error) {
+	rows, err := in.Query(ctx, s.sql.at(`SELECT node, n, started_at, seen_at, ended
+		FROM @queue_nodes`))
+	return scanned(rows, err, func(rows pgx.Rows) (*storeNode, error) {
+		n := &storeNode{}
+		return n, rows.Scan(&n.name, &n.n, into(&n.startedAt), into(&n.seen), &n.ended)
+	})
+}
+
+// clock is the store's clock in a statement; $1 is a test's.
+const clock = "coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp()))"
+
+// sign gives a sign of life. Of the commits of a node that was forgotten meanwhile nothing is
+// known.
+func (s *Store) sign(ctx context.Context) error {
+	_, err := s.pool.Exec(ctx, s.sql.at(`INSERT INTO @queue_nodes AS n
+		(node, n, started_at, seen_at)
+		SELECT $2::text, -1, now, now FROM (SELECT `+clock+` AS now) c
+		ON CONFLICT (node) DO UPDATE SET seen_at = greatest(n.seen_at, excluded.seen_at),
+		ended = false`), s.nowOut(), s.node)
+	return err
+}
+
+// leave says that this node has ended, and puts what it counted to the sums.
+func (s *Store) leave() {
+	if s.killed.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endLimit)
+	defer cancel()
+	_, err := s.pool.Exec(ctx, s.sql.at("UPDATE @queue_nodes SET ended = true, seen_at = "+
+		"greatest(seen_at, "+clock+") WHERE node = $2"), s.nowOut(), s.node)
+	if err == nil {
+		err = s.foldSlots(ctx, s.node)
+	}
+	if err != nil {
+		s.cfg.Logger.Warn("the store was not closed in order; its leases are void after a while",
+			"error", err)
+	}
+}
+
+// foldSlots puts what a node that has ended counted to the sums.
+func (s *Store) foldSlots(ctx context.Context, node string) error {
+	_, err := s.pool.Exec(ctx, s.sql.at(`WITH gone AS (
+			DELETE FROM @counters WHERE starts_with(slot, $1 || '/')
+			RETURNING what, source, state, n
+		) INSERT INTO @counters AS c (what, source, state, slot, n)
+		SELECT what, source, state, '', sum(n) FROM gone GROUP BY what, source, state
+		ORDER BY what, source, state
+		ON CONFLICT (what, source, state, slot) DO UPDATE SET n = c.n + excluded.n`), node)
+	return err
+}
+
+// arrive begins this node's work: the limits of waits are put off by the time for which nobody
+// served the store, and the leases of nodes that have ended are void.
+func (s *Store) arrive(t *turn.Batch) error {
+	ctx, cancel := context.WithTimeout(context.Background(), batchLimit)
+	defer cancel()
+	list, err := s.readNodes(ctx, s.pool)
+	if err != nil {
+		return err
+	}
+	known := turn.Stamp(0)
+	for _, n := range list {
+		known = max(known, n.seen)
+	}
+	t.ArriveAfter(known)
+	for _, n := range list {
+		if n.name == s.node || !n.ended && !s.cfg.alone {
+			continue
+		}
+		if err := s.takeBack(t, n); err != nil {
+			return err
+		}
+	}
+	return turn.Fault(s.sign(ctx))
+}
+
+// takeBack makes the rows due that a node had in hand which has ended, and forgets the node when
+// none is left. The rows at the heads of lanes may be what ended one that was not closed.
+func (s *Store) takeBack(t *turn.Batch, n *storeNode) error {
+	rows, err := t.TakeBack(n.name)
+	if err != nil {
+		return err
+	}
+	if !n.ended {
+		t.Suspect()
+	}
+	t.OnCommit(func() {
+		if rows > 0 {
+			s.cfg.Logger.Info("rows of a node that has ended are due again", "node", n.name,
+				"rows", rows)
+		}
+		if rows < turn.BackPerCommit { // else the next look goes on
+			s.forgetNode(n.name)
+		}
+	})
+	return nil
+}
+
+// forgetNode removes a node that has ended and has nothing in hand.
+func (s *Store) forgetNode(node string) {
+	ctx, cancel := context.WithTimeout(context.Background(), endLimit)
+	defer cancel()
+	err := s.foldSlots(ctx, node)
+	if err == nil {
+		_, err = s.pool.Exec(ctx, s.sql.at("DELETE FROM @queue_nodes WHERE node = $1"), node)
+	}
+	if err != nil {
+		s.cfg.Logger.Debug("an ended node stays listed", "error", err) // the next look tries again
+	}
+}
+
+// watch rings the lanes when another node made something due, does what is due by time, and takes
+// back what lost nodes had in hand.
+func (s *Store) watch(ctx context.Context) {
+	tick := time.NewTicker(s.cfg.Poll)
+	defer tick.Stop()
+	var seen seenStore
+	nodes := map[string]*neighbour{}
+	var signed time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if s.killed.Load() {
+			return
+		}
+		err := s.look(ctx, &seen)
+		if err == nil && time.Since(signed) >= s.cfg.NodeLost/nodeBeats {
+			signed = time.Now()
+			err = s.lookAtNodes(ctx, nodes)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.cfg.Logger.Debug("look at the store", "error", err) // whoever asks it meets it too
+		}
+	}
+}
+
+// seenStore is what changes when something becomes due.
+type seenStore struct{ commits, arrivals int64 }
+
+// look rings all lanes when something was committed, and lets the writer do what is due.
+func (s *Store) look(ctx context.Context, seen *seenStore) error {
+	var has seenStore
+	var due bool
+	err := s.pool.QueryRow(ctx, s.sql.at("SELECT t.n, q.last_value, coalesce((t.state->>'timer')"+
+		"::bigint <= extract(epoch FROM "+clock+") * 1000, false) "+
+		"FROM @queue_turn t, @queue_numbers q"), s.nowOut()).Scan(&has.commits, &has.arrivals, &due)
+	if err != nil {
+		return err
+	}
+	if has != *seen {
+		*seen = has
+		s.bells.ringAll()
+	}
+	if due {
+		return s.do(ctx, true, func(*turn.Batch) error { return nil })
+	}
+	return nil
+}
+
+// neighbour is a node as this one has seen it.
+type neighbour struct {
+	was   storeNode
+	since time.Time // since when nothing changed, by our own clock
+}
+
+// lookAtNodes gives a sign of life and takes back what nodes had in hand that give none.
+func (s *Store) lookAtNodes(ctx context.Context, seen map[string]*neighbour) error {
+	if err := s.sign(ctx); err != nil {
+		return err
+	}
+	list, err := s.readNodes(ctx, s.pool)
+	if err != nil {
+		return err
+	}
+	for _, n := range list {
+		if n.name == s.node {
+			continue
+		}
+		was := seen[n.name]
+		if was == nil || was.was != *n {
+			was = &neighbour{was: *n, since: time.Now()}
+			seen[n.name] = was
+		}
+		if !n.ended && time.Since(was.since) < s.cfg.NodeLost {
+			continue
+		}
+		err := s.do(ctx, true, func(t *turn.Batch) error { return s.takeBack(t, n) })
+		if err != nil {
+			return err
+		}
+		delete(seen, n.name)
+	}
+	return nil
+}
+
+// bells ring lanes in which rows became due.
+type bells struct {
+	mu sync.Mutex
+	of map[string]chan struct{}
+}
+
+// Notify returns the bell of a lane. It also rings when another node has committed something, no
+// later than after StoreConfig.Poll.
+func (s *Store) Notify(lane string) <-chan struct{} {
+	b := &s.bells
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.of == nil {
+		b.of = map[string]chan struct{}{}
+	}
+	c := b.of[lane]
+	if c == nil {
+		c = make(chan struct{}, 1)
+		b.of[lane] = c
+	}
+	return c
+}
+
+func (b *bells) ring(lane string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c := b.of[lane]; c != nil {
+		ringOne(c)
+	}
+}
+
+func (b *bells) ringAll() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.of {
+		ringOne(c)
+	}
+}
+
+func ringOne(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
