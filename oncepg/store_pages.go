@@ -105,7 +105,8 @@ func (s *Store) Resources(ctx context.Context, q queue.ResourceQuery) (queue.Res
 		wait.args = append(wait.args, maxWaiting)
 		n := 0
 		err := s.pool.QueryRow(ctx, s.sql.at("SELECT count(*) FROM (SELECT FROM @queue_rows r "+
-			"WHERE "+wait.where()+" LIMIT $"+strconv.Itoa(len(wait.args))+") r"), wait.args...).Scan(&n)
+			"WHERE "+wait.where()+" LIMIT $"+strconv.Itoa(len(wait.args))+") r"),
+			wait.args...).Scan(&n)
 		if err != nil {
 			return page, away(err)
 		}

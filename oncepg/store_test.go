@@ -18,12 +18,6 @@ import (
 // patience is how long a test waits for what has to happen.
 const patience = time.Minute
 
-// await waits until cond holds.
-func await(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	testserver.Until(t, patience, what, cond)
-}
-
 // storeClock is the time of a store under test.
 type storeClock struct {
 	mu sync.Mutex
