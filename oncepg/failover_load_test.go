@@ -67,7 +67,7 @@ func (l *writerLoad) send(ctx context.Context, n int) (r write.Result, err error
 }
 
 func (l *writerLoad) check(t *testing.T, pair *testserver.PostgresPair, n int) {
-	p := pool(t, pair.URL())
+	p := pool(t, pairURL(pair))
 	texts, textSum := 0, 0
 	for i := 1; i < n; i += 3 {
 		texts, textSum = texts+1, textSum+i
@@ -159,7 +159,7 @@ func (l *recordLoad) compete(ctx context.Context, c once.Claim) (
 }
 
 func (l *recordLoad) check(t *testing.T, pair *testserver.PostgresPair, n int) {
-	p := pool(t, pair.URL())
+	p := pool(t, pairURL(pair))
 	const completed = "SELECT count(*) FROM once.records WHERE state = 'completed' AND attempt = 1"
 	if got := one[int](t, p, completed); got != n {
 		t.Errorf("%d records are completed at the first attempt, want %d", got, n)

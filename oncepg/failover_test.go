@@ -24,6 +24,10 @@ type load interface {
 	check(t *testing.T, pair *testserver.PostgresPair, n int)
 }
 
+// pairURL is how clients connect. The user is called as the schema of the records, where names are
+// looked up first.
+func pairURL(pair *testserver.PostgresPair) string { return pair.URL() + "&search_path=public" }
+
 const (
 	// loadClients are how many work at each load.
 	loadClients = 4
@@ -66,7 +70,8 @@ func failOver(t *testing.T, pair *testserver.PostgresPair, loads ...load) {
 		t.Helper()
 		for i := range loads {
 			from := done[i].Load()
-			testserver.Until(t, patience, fmt.Sprintf("%T goes on %s", loads[i], what), func() bool {
+			work := fmt.Sprintf("%T goes on %s", loads[i], what)
+			testserver.Until(t, patience, work, func() bool {
 				return stop.Load() || done[i].Load() >= from+loadPieces
 			})
 		}
@@ -131,7 +136,7 @@ func TestAFailOverUnderLoadLosesAndRepeatsNothingE04(t *testing.T) {
 		t.Run(commit, func(t *testing.T) {
 			t.Parallel()
 			pair := testserver.PostgresWithStandby(t, commit)
-			p := watchedPool(t, pair.URL())
+			p := watchedPool(t, pairURL(pair))
 			exec(t, p, suiteTables)
 			conf := config()
 			conf.Patience = loadPatience
@@ -147,7 +152,7 @@ func TestAFailOverUnderLoadLosesAndRepeatsNothingE04(t *testing.T) {
 func TestAsynchronousReplicationForgetsWhatWasAcknowledged(t *testing.T) {
 	t.Parallel()
 	pair := testserver.PostgresWithStandby(t, "local")
-	p := watchedPool(t, pair.URL())
+	p := watchedPool(t, pairURL(pair))
 	exec(t, p, suiteTables)
 	conf := config()
 	w := open(t, p, conf)
@@ -169,7 +174,7 @@ func TestAsynchronousReplicationForgetsWhatWasAcknowledged(t *testing.T) {
 	}
 	completeRecord(t, r, claimRecord(t, r, recordClaim("paid")), "done")
 	pair.FailOver(t)
-	after := pool(t, pair.URL())
+	after := pool(t, pairURL(pair))
 	ids := one[[]string](t, after, "SELECT array_agg(id) FROM once_events")
 	if n := one[int](t, after, "SELECT n::int FROM counters"); n != 1 ||
 		len(ids) != 1 || ids[0] != "before" {

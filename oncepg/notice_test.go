@@ -186,11 +186,11 @@ func TestAnEventWhoseWaitWasCancelledIsToldWhenTheStandbyHasIt(t *testing.T) {
 	t.Parallel()
 	pair := testserver.PostgresWithStandby(t, "on")
 	admin := pool(t, pair.Primary.URL("postgres")+"&synchronous_commit=local")
-	exec(t, pool(t, pair.URL()), suiteTables)
-	p := watchedPool(t, pair.URL())
+	exec(t, pool(t, pairURL(pair)), suiteTables)
+	p := watchedPool(t, pairURL(pair))
 	w := open(t, p, config())
 	records := openRecords(t, p, oncepg.RecordsConfig{})
-	conf, err := pgx.ParseConfig(pair.URL())
+	conf, err := pgx.ParseConfig(pairURL(pair))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,10 +264,10 @@ func TestAnEventWhoseWaitWasCancelledIsToldWhenTheStandbyHasIt(t *testing.T) {
 		}
 	}
 	pair.FailOver(t)
-	if n := one[int](t, pool(t, pair.URL()), "SELECT count(*) FROM once_events"); n != 9 {
+	if n := one[int](t, pool(t, pairURL(pair)), "SELECT count(*) FROM once_events"); n != 9 {
 		t.Errorf("%d events are there after the fail-over, want 9", n)
 	}
-	if n := one[int](t, pool(t, pair.URL()), "SELECT count(*) FROM once.records"); n != 1 {
+	if n := one[int](t, pool(t, pairURL(pair)), "SELECT count(*) FROM once.records"); n != 1 {
 		t.Errorf("%d records, want 1", n)
 	}
 }
@@ -277,8 +277,8 @@ func TestARepeatIsNotToldOfAnEventThatAFailOverForgets(t *testing.T) {
 	t.Parallel()
 	pair := testserver.PostgresWithStandby(t, "on")
 	admin := pool(t, pair.Primary.URL("postgres")+"&synchronous_commit=local")
-	exec(t, pool(t, pair.URL()), suiteTables)
-	w := open(t, watchedPool(t, pair.URL()), config())
+	exec(t, pool(t, pairURL(pair)), suiteTables)
+	w := open(t, watchedPool(t, pairURL(pair)), config())
 	// The tables' columns are known: what waits are the events.
 	for _, e := range []write.Event{add("u", 8, 0), add("v", "z", 0)} {
 		if _, err := w.Write(t.Context(), e); err != nil {
@@ -339,7 +339,7 @@ func TestARepeatIsNotToldOfAnEventThatAFailOverForgets(t *testing.T) {
 			t.Errorf("the repeat: %+v, %v", a.Result, a.err)
 		}
 	}
-	got := one[[]int](t, pool(t, pair.URL()),
+	got := one[[]int](t, pool(t, pairURL(pair)),
 		"SELECT array_agg(n::int ORDER BY id) FROM counters WHERE id < 4")
 	if len(got) != 3 || got[0] != 5 || got[1] != 5 || got[2] != 5 {
 		t.Errorf("after the fail-over: %v, want 5 of each", got)
@@ -350,7 +350,7 @@ func TestARepeatIsNotToldOfAnEventThatAFailOverForgets(t *testing.T) {
 func TestOpenSaysThatCancelledWaitsWouldNotBeNoticed(t *testing.T) {
 	t.Parallel()
 	server := testserver.PostgresServer(t, standbyAbsent)
-	url := server.URL("postgres")
+	url := server.URL("postgres") + "&search_path=public"
 	local := pool(t, url+"&synchronous_commit=local")
 	exec(t, local, suiteTables)
 	open(t, local, config())
