@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/oncekit/once"
-	"github.com/oncekit/once/internal/testserver"
 	"github.com/oncekit/once/oncepg"
 	"github.com/oncekit/once/write"
 )
 
-// writerLoad adds each number to one of five counters, as one event, in one of three ways.
+// writerLoad adds each number to one of five counters, as one event, in one of four ways.
 type writerLoad struct {
 	w *oncepg.Writer
+	p *pgxpool.Pool
 	acknowledged
 }
 
@@ -45,9 +46,17 @@ func (l *writerLoad) work(ctx context.Context, n int) error {
 func (l *writerLoad) send(ctx context.Context, n int) (r write.Result, err error) {
 	e := add(fmt.Sprint(n), n%loadCounters, n)
 	err = persist(ctx, func(ctx context.Context) (err error) {
-		switch n % 3 {
+		switch n % 4 {
 		case 0:
 			r, err = l.w.Write(ctx, e)
+		case 2:
+			err = oncepg.BeginTxFunc(ctx, l.p, pgx.TxOptions{}, func(tx pgx.Tx) (err error) {
+				r, err = l.w.WithTx(tx).Write(ctx, e)
+				return err
+			})
+			if err != nil { // whatever it was, the caller begins again
+				err = fmt.Errorf("%w: %w", once.ErrUnavailable, err)
+			}
 		case 1:
 			other := add(fmt.Sprint("text", n), fmt.Sprint(n%loadCounters), n)
 			var rs []write.Result
@@ -66,10 +75,9 @@ func (l *writerLoad) send(ctx context.Context, n int) (r write.Result, err error
 	return r, err
 }
 
-func (l *writerLoad) check(t *testing.T, pair *testserver.PostgresPair, n int) {
-	p := pool(t, pairURL(pair))
+func (l *writerLoad) check(t *testing.T, p *pgxpool.Pool, n int) {
 	texts, textSum := 0, 0
-	for i := 1; i < n; i += 3 {
+	for i := 1; i < n; i += 4 {
 		texts, textSum = texts+1, textSum+i
 	}
 	for _, c := range []struct {
@@ -158,8 +166,7 @@ func (l *recordLoad) compete(ctx context.Context, c once.Claim) (
 	}
 }
 
-func (l *recordLoad) check(t *testing.T, pair *testserver.PostgresPair, n int) {
-	p := pool(t, pairURL(pair))
+func (l *recordLoad) check(t *testing.T, p *pgxpool.Pool, n int) {
 	const completed = "SELECT count(*) FROM once.records WHERE state = 'completed' AND attempt = 1"
 	if got := one[int](t, p, completed); got != n {
 		t.Errorf("%d records are completed at the first attempt, want %d", got, n)

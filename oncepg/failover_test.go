@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/testserver"
 	"github.com/oncekit/once/oncepg"
@@ -20,8 +22,8 @@ type load interface {
 	// work does one piece of work, with a number that no other has, to the end: it repeats what
 	// has no answer, as a client would.
 	work(ctx context.Context, n int) error
-	// check looks at what the new primary has, when n pieces are done.
-	check(t *testing.T, pair *testserver.PostgresPair, n int)
+	// check looks at what there is when n pieces are done.
+	check(t *testing.T, p *pgxpool.Pool, n int)
 }
 
 // pairURL is how clients connect. The user is called as the schema of the records, where names are
@@ -32,16 +34,16 @@ const (
 	// loadClients are how many work at each load.
 	loadClients = 4
 	// loadPieces are done before the primary dies, and after it.
-	loadPieces = 100
+	loadPieces = 50
 	// loadPatience is what a call of a writer gets: the client has to call again.
 	loadPatience = 300 * time.Millisecond
 	// loadLimit is when a client gives a call up, and calls again.
 	loadLimit = 3 * time.Second
 )
 
-// failOver gives loads to a pair, kills its primary while all are at work, and lets them go on with
-// the standby.
-func failOver(t *testing.T, pair *testserver.PostgresPair, loads ...load) {
+// underLoad lets clients work at loads, disturbs them while all are at work, if disturb is not nil,
+// and lets them go on.
+func underLoad(t *testing.T, p *pgxpool.Pool, disturb func(), loads ...load) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
@@ -66,23 +68,24 @@ func failOver(t *testing.T, pair *testserver.PostgresPair, loads ...load) {
 	}
 	defer running.Wait() // also when the waiting below ends the test
 	defer stop.Store(true)
-	goOn := func(what string) {
+	goOn := func() {
 		t.Helper()
 		for i := range loads {
 			from := done[i].Load()
-			work := fmt.Sprintf("%T goes on %s", loads[i], what)
-			testserver.Until(t, patience, work, func() bool {
+			testserver.Until(t, patience, fmt.Sprintf("%T goes on", loads[i]), func() bool {
 				return stop.Load() || done[i].Load() >= from+loadPieces
 			})
 		}
 	}
-	goOn("with the primary")
-	pair.FailOver(t)
-	goOn("with the standby")
+	goOn()
+	if disturb != nil {
+		disturb()
+		goOn()
+	}
 	stop.Store(true)
 	running.Wait()
 	for i, l := range loads {
-		l.check(t, pair, int(next[i].Load()))
+		l.check(t, p, int(next[i].Load()))
 	}
 }
 
@@ -140,8 +143,8 @@ func TestAFailOverUnderLoadLosesAndRepeatsNothingE04(t *testing.T) {
 			exec(t, p, suiteTables)
 			conf := config()
 			conf.Patience = loadPatience
-			failOver(t, pair,
-				&writerLoad{w: open(t, p, conf)},
+			underLoad(t, p, func() { pair.FailOver(t) },
+				&writerLoad{w: open(t, p, conf), p: p},
 				&recordLoad{r: openRecords(t, p, oncepg.RecordsConfig{})})
 		})
 	}

@@ -201,6 +201,10 @@ func TestAnEventWhoseWaitWasCancelledIsToldWhenTheStandbyHasIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	exec(t, p, "ALTER DATABASE postgres SET search_path = public")
+	bouncer := testserver.PgBouncer(t, pair.Primary)
+	bounced := open(t, watchedPool(t, bouncer.URL("postgres")+"&default_query_exec_mode=exec"),
+		config())
 	for _, c := range []struct {
 		name  string
 		write func() (write.Result, error)
@@ -233,6 +237,9 @@ func TestAnEventWhoseWaitWasCancelledIsToldWhenTheStandbyHasIt(t *testing.T) {
 			}
 			return rs[0], nil
 		}},
+		{"one through a PgBouncer", func() (write.Result, error) {
+			return bounced.Write(t.Context(), add("pg", 1, 1))
+		}},
 		{"a record", func() (write.Result, error) {
 			_, err := records.Claim(t.Context(), recordClaim("k"))
 			return write.Result{Outcome: write.Applied}, err
@@ -264,8 +271,8 @@ func TestAnEventWhoseWaitWasCancelledIsToldWhenTheStandbyHasIt(t *testing.T) {
 		}
 	}
 	pair.FailOver(t)
-	if n := one[int](t, pool(t, pairURL(pair)), "SELECT count(*) FROM once_events"); n != 9 {
-		t.Errorf("%d events are there after the fail-over, want 9", n)
+	if n := one[int](t, pool(t, pairURL(pair)), "SELECT count(*) FROM once_events"); n != 10 {
+		t.Errorf("%d events are there after the fail-over, want 10", n)
 	}
 	if n := one[int](t, pool(t, pairURL(pair)), "SELECT count(*) FROM once.records"); n != 1 {
 		t.Errorf("%d records, want 1", n)

@@ -53,7 +53,7 @@ func (r poolRunner) run(ctx context.Context, qs []query, careful bool) (out [][]
 			return err
 		})
 	})
-	return out, poolerHint(err)
+	return out, err
 }
 
 var readCommitted = pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
@@ -65,6 +65,7 @@ type sender interface {
 }
 
 func pipeline(ctx context.Context, s sender, qs []query) (out [][]row, err error) {
+	defer func() { err = poolerHint(err) }()
 	if len(qs) == 1 {
 		rows, err := s.Query(ctx, qs[0].sql, qs[0].args...)
 		if err != nil {
@@ -174,7 +175,7 @@ func (r sqlRunner) run(ctx context.Context, qs []query, careful bool) (out [][]r
 		out, err = sqlTransaction(ctx, conn, qs)
 		return err
 	})
-	return out, poolerHint(err)
+	return out, err
 }
 
 func sqlTransaction(ctx context.Context, conn *sql.Conn, qs []query) ([][]row, error) {
@@ -230,6 +231,7 @@ func sqlAll(ctx context.Context, db querier, qs []query) (out [][]row, err error
 }
 
 func sqlQuery(ctx context.Context, db querier, q query) (out []row, err error) {
+	defer func() { err = poolerHint(err) }()
 	rows, err := db.QueryContext(ctx, q.sql, q.args...)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 )
 
 // Bouncer is a running PgBouncer in transaction mode: each transaction of a client may get another
-// connection of few to the server.
+// connection of few to the server. It keeps no prepared statements, as none did before 1.21.
 type Bouncer struct {
 	root string
 	port int
@@ -59,6 +59,13 @@ func StartBouncer(s *Server, lines ...string) (*Bouncer, error) {
 }
 
 func (b *Bouncer) start(program string, s *Server, lines []string) error {
+	version, err := exec.Command(program, "--version").Output()
+	if err != nil {
+		return err
+	}
+	if keepsStatements(string(version)) {
+		lines = append([]string{"max_prepared_statements = 0"}, lines...)
+	}
 	users, conf := filepath.Join(b.root, "users"), filepath.Join(b.root, "conf")
 	text := strings.Join(append([]string{
 		"[databases]",
@@ -92,6 +99,16 @@ func (b *Bouncer) start(program string, s *Server, lines []string) error {
 		return err
 	}
 	return b.awaitReady()
+}
+
+// firstKeeping is the minor version of PgBouncer 1 from which on it can keep prepared statements,
+// which is then switched off, so that all versions do the same.
+const firstKeeping = 21
+
+func keepsStatements(version string) bool {
+	var major, minor int
+	_, err := fmt.Sscanf(version, "PgBouncer %d.%d", &major, &minor)
+	return err == nil && (major > 1 || minor >= firstKeeping)
 }
 
 // awaitReady waits until this very PgBouncer passes a question on.
