@@ -20,22 +20,26 @@ import (
 // recordOutcome is small, so that the cases of the limit are quick.
 const recordOutcome = 256 << 10
 
-// recordSchemas are the schemas of one database, a store each: a database takes longer to make.
+// recordSchemas are the schemas of one database, a store each: a database takes longer to make, and
+// so do all tables of a schema.
 type recordSchemas struct {
 	*suite
-	open func(t testing.TB, cfg oncepg.RecordsConfig) *oncepg.Records
+	make func(cfg oncepg.RecordsConfig) (*oncepg.Records, error)
 }
 
-// overPool opens stores over one pool.
-func overPool(t *testing.T) recordSchemas {
+// overPool makes stores over one pool, through which the schema is migrated that the others are
+// made like.
+func overPool(t *testing.T, options string) recordSchemas {
 	t.Helper()
 	s := newSuite(t)
-	return recordSchemas{s, func(t testing.TB, cfg oncepg.RecordsConfig) *oncepg.Records {
-		return openRecords(t, s.admin, cfg)
+	p := pool(t, s.db.URL()+options)
+	openRecords(t, p, oncepg.RecordsConfig{})
+	return recordSchemas{s, func(cfg oncepg.RecordsConfig) (*oncepg.Records, error) {
+		return oncepg.NewRecords(p, cfg)
 	}}
 }
 
-// overSQL opens stores over database/sql.
+// overSQL makes stores over database/sql.
 func overSQL(t *testing.T) recordSchemas {
 	t.Helper()
 	s := newSuite(t)
@@ -44,17 +48,37 @@ func overSQL(t *testing.T) recordSchemas {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	return recordSchemas{s, func(t testing.TB, cfg oncepg.RecordsConfig) *oncepg.Records {
-		t.Helper()
-		r, err := oncepg.NewRecordsSQL(db, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return r
+	r, err := oncepg.NewRecordsSQL(db, oncepg.RecordsConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return recordSchemas{s, func(cfg oncepg.RecordsConfig) (*oncepg.Records, error) {
+		return oncepg.NewRecordsSQL(db, cfg)
 	}}
+}
+
+// fresh makes a schema that nobody has, with an empty table as the migrations make it.
+func (s *recordSchemas) fresh(t testing.TB) oncepg.RecordsConfig {
+	t.Helper()
+	cfg := oncepg.RecordsConfig{
+		Schema: fmt.Sprintf("Records %d", s.n.Add(1)), MaxOutcome: recordOutcome,
+	}
+	exec(t, s.admin, "CREATE SCHEMA "+quoted(cfg.Schema))
+	exec(t, s.admin, "CREATE TABLE "+quoted(cfg.Schema)+
+		".records (LIKE once.records INCLUDING ALL)")
+	return cfg
+}
+
+func (s *recordSchemas) store(t testing.TB, cfg oncepg.RecordsConfig) *oncepg.Records {
+	t.Helper()
+	r, err := s.make(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 func openRecords(
@@ -78,23 +102,16 @@ func someRecords(t testing.TB) (*oncepg.Records, *pgxpool.Pool) {
 	return openRecords(t, p, oncepg.RecordsConfig{}), p
 }
 
-// config names a schema that nobody has.
-func (s *recordSchemas) config() oncepg.RecordsConfig {
-	return oncepg.RecordsConfig{
-		Schema: fmt.Sprintf("Records %d", s.n.Add(1)), MaxOutcome: recordOutcome,
-	}
-}
-
 func (s *recordSchemas) harness(t *testing.T) oncetest.Harness {
-	cfg := s.config()
-	r := s.open(t, cfg)
+	cfg := s.fresh(t)
+	r := s.store(t, cfg)
 	return oncetest.Harness{
 		Store: r, MaxOutcome: recordOutcome,
 		Advance: func(d time.Duration) { r.Advance(d) },
 		Corrupt: func(id once.Identity) { damage(t, s.admin, cfg.Schema, id, "state = '?'") },
 		Reopen: func() once.Store {
 			before := r
-			r = s.open(t, cfg)
+			r = s.store(t, cfg)
 			r.KeepClock(before)
 			return r
 		},
@@ -116,22 +133,24 @@ func damage(t testing.TB, p *pgxpool.Pool, schema string, id once.Identity, set 
 
 func TestRecords(t *testing.T) {
 	t.Parallel()
-	s := overPool(t)
+	s := overPool(t, "")
 	oncetest.Run(t, s.harness)
 }
 
+// What database/sql does in its own way: values, errors, contexts, waits.
 func TestRecordsOverDatabaseSQL(t *testing.T) {
 	t.Parallel()
 	s := overSQL(t)
-	oncetest.Run(t, s.harness)
+	oncetest.Run(t, s.harness, "Claim", "Outcome", "Note", "Race", "Resolve", "Sweep", "Browse",
+		"Context")
 }
 
 // Without a clock that tests move, everything is judged by the database's.
 func TestRecordsByTheDatabasesClock(t *testing.T) {
 	t.Parallel()
-	s := overPool(t)
+	s := overPool(t, "")
 	oncetest.Run(t, func(t *testing.T) oncetest.Harness {
-		return oncetest.Harness{Store: s.open(t, s.config()), MaxOutcome: recordOutcome}
+		return oncetest.Harness{Store: s.store(t, s.fresh(t)), MaxOutcome: recordOutcome}
 	}, "Claim", "Stale", "Unknown", "Retention", "Sweep", "Renew")
 }
 
@@ -141,12 +160,9 @@ func TestRecordsInModesThatPoolersNeed(t *testing.T) {
 	for _, mode := range []string{"exec", "simple_protocol", "cache_describe"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			s := newSuite(t)
+			s := overPool(t, "&default_query_exec_mode="+mode)
+			oncetest.Run(t, s.harness, "Outcome", "Note")
 			p := pool(t, s.db.URL()+"&default_query_exec_mode="+mode)
-			over := recordSchemas{s, func(t testing.TB, cfg oncepg.RecordsConfig) *oncepg.Records {
-				return openRecords(t, p, cfg)
-			}}
-			oncetest.Run(t, over.harness, "Outcome", "Note", "Browse", "Resolve")
 			r := openRecords(t, p, oncepg.RecordsConfig{})
 			g := claimRecord(t, r, recordClaim("in a transaction"))
 			if err := pgx.BeginFunc(t.Context(), p, func(tx pgx.Tx) error {
