@@ -2,7 +2,6 @@ package oncepg_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -417,11 +416,7 @@ func TestASchemaWithAnothersTablesIsRefusedAtOnce(t *testing.T) {
 func TestMigrateSQLDoesTheSame(t *testing.T) {
 	t.Parallel()
 	url := testserver.Postgres(t).URL()
-	db, err := sql.Open("pgx", url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
+	db := plainSQL(t, url)
 	cfg := oncepg.MigrateConfig{Schema: "by sql"}
 	for range 2 {
 		if err := oncepg.MigrateSQL(t.Context(), db, cfg); err != nil {

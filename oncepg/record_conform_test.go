@@ -43,11 +43,7 @@ func overPool(t *testing.T, options string) recordSchemas {
 func overSQL(t *testing.T) recordSchemas {
 	t.Helper()
 	s := newSuite(t)
-	db, err := sql.Open("pgx", s.db.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
+	db := plainSQL(t, s.db.URL())
 	r, err := oncepg.NewRecordsSQL(db, oncepg.RecordsConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -58,6 +54,20 @@ func overSQL(t *testing.T) recordSchemas {
 	return recordSchemas{s, func(cfg oncepg.RecordsConfig) (*oncepg.Records, error) {
 		return oncepg.NewRecordsSQL(db, cfg)
 	}}
+}
+
+// plainSQL is database/sql with as few connections as a pool has: the tests share one server.
+func plainSQL(t testing.TB, url string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const connections = 8
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 // fresh makes a schema that nobody has, with an empty table as the migrations make it.

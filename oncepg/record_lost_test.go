@@ -2,7 +2,6 @@ package oncepg_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -204,14 +203,11 @@ func TestADatabaseThatIsGoneOrHangsIsUnavailableE06(t *testing.T) {
 	over := map[string]*oncepg.Records{
 		"pool": openRecords(t, pool(t, url), oncepg.RecordsConfig{}),
 	}
-	plain, err := sql.Open("pgx", url)
+	plain, err := oncepg.NewRecordsSQL(plainSQL(t, url), oncepg.RecordsConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = plain.Close() })
-	if over["database/sql"], err = oncepg.NewRecordsSQL(plain, oncepg.RecordsConfig{}); err != nil {
-		t.Fatal(err)
-	}
+	over["database/sql"] = plain
 	every := func(what string) {
 		t.Helper()
 		for name, r := range over {

@@ -2,7 +2,6 @@ package oncepg_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"testing"
 	"time"
@@ -158,12 +157,7 @@ func bookOpen(
 		wantError(t, "complete", in.Complete(ctx, g, done), nil)
 		return func() error { return tx.Commit(ctx) }
 	}
-	db, err := sql.Open("pgx", p.Config().ConnString())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	tx, err := db.BeginTx(ctx, nil)
+	tx, err := plainSQL(t, p.Config().ConnString()).BeginTx(ctx, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
