@@ -196,16 +196,20 @@ func (s *Store) prepare(ctx context.Context) error {
 		return err
 	}
 	m := poolMigrator{s.pool}
-	has, err := firstOf(pipeline(ctx, s.pool, []query{{
-		"SELECT to_regclass($1::text)::text", []any{s.sql.schema + "queue_turn"}}}))
-	if err != nil {
+	if s.created, err = s.isNew(ctx); err != nil {
 		return err
 	}
-	s.created = has[0][0] == nil
 	if s.cfg.NoMigrate {
 		return checkSchema(ctx, m, cfg)
 	}
 	return migrate(ctx, m, cfg)
+}
+
+// isNew reports whether the schema has no tables of a store yet.
+func (s *Store) isNew(ctx context.Context) (bool, error) {
+	has, err := firstOf(pipeline(ctx, s.pool, []query{{
+		"SELECT to_regclass($1::text)::text", []any{s.sql.schema + "queue_turn"}}}))
+	return err == nil && has[0][0] == nil, err
 }
 
 // Created reports whether Open made the store's tables.

@@ -192,7 +192,8 @@ func (s *Store) appendSingle(ctx context.Context, slot string, calls []*intake) 
 	}
 	open := unansweredCalls(calls)
 	later = nil
-	if len(open) > 1 && troubleOf(err) == noTrouble && ctx.Err() == nil {
+	if len(open) > 1 && troubleOf(err) == noTrouble && ctx.Err() == nil &&
+		!errors.Is(err, once.ErrUnavailable) {
 		// One of them can't be stored. The others can.
 		for _, in := range open {
 			later = append(later, s.appendSingle(ctx, slot, []*intake{in})...)
@@ -239,7 +240,7 @@ func (s *Store) tries(ctx context.Context, fn func(again bool) error) error {
 			return errStoreKilled
 		}
 		err := fn(again)
-		t := troubleOf(err)
+		t := storeTrouble(err)
 		if err == nil || ctx.Err() != nil || t == noTrouble || tries >= maxRedo ||
 			errors.Is(err, errStoreKilled) {
 			return err

@@ -105,7 +105,17 @@ func (s *Store) storeFirsts(ctx context.Context, slot string, token []byte, call
 	for i, in := range calls {
 		list[i] = &in.list[0]
 	}
-	stored, err := s.storeNew(ctx, s.pool, slot, token, list, true)
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tx := &storeTx{s: s, ctx: ctx, conn: conn}
+	defer tx.end()
+	var stored map[once.Identity]int64
+	err = sure(ctx, conn.Conn(), func() (err error) {
+		stored, err = s.storeNew(ctx, conn, slot, token, list, true)
+		return err
+	})
 	if err == nil {
 		err = s.fail(pointCommitted)
 	}
@@ -233,10 +243,10 @@ func (s *Store) countRepeats(ctx context.Context, token []byte, calls []*intake)
 	var batch pgx.Batch
 	kept.queue(s.sql, &batch)
 	batch.Queue("COMMIT")
-	if err := tx.conn.SendBatch(ctx, &batch).Close(); err != nil {
+	err = sure(ctx, tx.conn.Conn(), func() error { return tx.conn.SendBatch(ctx, &batch).Close() })
+	if err != nil {
 		return nil, err
 	}
-	tx.over = true
 	if err := s.fail(pointCommitted); err != nil {
 		return nil, err
 	}
@@ -373,9 +383,14 @@ func (s *Store) storeAll(ctx context.Context, slot string, token []byte, list []
 		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil || !again {
 			return nil, err
 		}
-		return s.ownRows(ctx, conn, token, list)
+		err := sure(ctx, conn.Conn(), func() (err error) {
+			stored, err = s.ownRows(ctx, conn, token, list)
+			return err
+		})
+		return stored, err
 	}
-	if _, err := conn.Exec(ctx, "COMMIT"); err != nil {
+	err = sure(ctx, conn.Conn(), func() error { return tx.simple("COMMIT") })
+	if err != nil {
 		return nil, err
 	}
 	if err := s.fail(pointCommitted); err != nil {

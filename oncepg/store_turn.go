@@ -11,12 +11,15 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/turn"
 )
 
 const (
 	// endLimit bounds the undoing of a transaction, whatever became of its batch.
 	endLimit = 5 * time.Second
+	// doubtLimit bounds how long it is asked what became of a commit.
+	doubtLimit = 30 * time.Second
 	// doubtPause is the wait between two questions what became of a commit.
 	doubtPause = 50 * time.Millisecond
 )
@@ -33,7 +36,6 @@ type storeTx struct {
 	state   turn.State
 	now     turn.Stamp
 	highest int64
-	over    bool // committed, or in doubt
 	wrote   bool // a handler may have written into it
 }
 
@@ -84,7 +86,7 @@ func (tx *storeTx) end() {
 	tx.conn = nil
 	tx.s.holding.Store(nil)
 	defer conn.Release() // one that is in a transaction is closed by it
-	if tx.over || conn.Conn().IsClosed() || conn.Conn().PgConn().TxStatus() == 'I' {
+	if conn.Conn().IsClosed() || conn.Conn().PgConn().TxStatus() == 'I' {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(tx.ctx), endLimit)
@@ -113,26 +115,29 @@ func (tx *storeTx) commit(t *turn.Batch) error {
 	s.commits++
 	batch.Queue(s.sql.setNode, s.node, s.commits, tx.now.Time())
 	batch.Queue("COMMIT")
-	results := tx.conn.SendBatch(tx.ctx, &batch)
-	for i := range batch.Len() {
-		if _, err = results.Exec(); err != nil {
-			if troubleOf(err) == lost || i == batch.Len()-1 {
-				break
-			}
-			_ = results.Close() // the first error counts
-			return err
-		}
+	err = sure(tx.ctx, tx.conn.Conn(), func() error {
+		return tx.conn.SendBatch(tx.ctx, &batch).Close()
+	})
+	if err == nil || errors.Is(err, once.ErrUnavailable) ||
+		codeOf(err) != "" && !tx.conn.Conn().IsClosed() {
+		return err // the database refused a statement: nothing of it was committed
 	}
-	if closed := results.Close(); err == nil {
-		err = closed
-	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tx.ctx), doubtLimit)
+	defer cancel()
+	_ = tx.conn.Conn().Close(ctx) // so that the database ends it
+	return s.resolve(ctx, err)
+}
+
+// ask reads the number of this node's last commit, with a write behind the answer.
+func (s *Store) ask(ctx context.Context, n *int64) error {
+	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		tx.over = true
-		_ = tx.conn.Conn().Close(tx.ctx) // so that the database ends it
-		return s.resolve(tx.ctx, err)
+		return err
 	}
-	tx.over = true
-	return nil
+	defer conn.Release()
+	return sure(ctx, conn.Conn(), func() error {
+		return conn.QueryRow(ctx, s.sql.askNode, s.node).Scan(n)
+	})
 }
 
 // resolve finds out whether this node's last commit happened, whose answer was lost. What is asked
@@ -145,7 +150,7 @@ func (s *Store) resolve(ctx context.Context, cause error) error {
 	s.cfg.Logger.Warn("the answer to a commit was lost; asking what became of it", "error", cause)
 	for {
 		var n int64
-		err := s.pool.QueryRow(ctx, s.sql.askNode, s.node).Scan(&n)
+		err := s.ask(ctx, &n)
 		switch {
 		case err == nil && n == s.commits:
 			return nil

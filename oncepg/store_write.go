@@ -137,7 +137,7 @@ func (s *Store) attempt(ctx context.Context, ops []*op) (done int, err error) {
 		if done, err = s.once(ctx, ops); err == nil || ctx.Err() != nil {
 			return done, err
 		}
-		switch t := troubleOf(err); {
+		switch t := storeTrouble(err); {
 		case errors.Is(err, errInDoubt) || errors.Is(err, errStoreKilled):
 			return 0, err
 		case t == rival, t == serialization, isTakenIdentity(err):
@@ -152,6 +152,17 @@ func (s *Store) attempt(ctx context.Context, ops []*op) (done int, err error) {
 	}
 	return 0, err
 }
+
+// storeTrouble is troubleOf for transactions that the database ends when nothing happens in them:
+// what ended them was this process, standing still, or the way to it.
+func storeTrouble(err error) trouble {
+	if codeOf(err) == codeIdleTransaction {
+		return lost
+	}
+	return troubleOf(err)
+}
+
+const codeIdleTransaction = "25P03"
 
 // once works a batch out in one transaction.
 func (s *Store) once(ctx context.Context, ops []*op) (done int, err error) {

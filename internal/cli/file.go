@@ -179,9 +179,13 @@ func (a *app) backupCommand() *cobra.Command {
 			ctx, stop := signalContext()
 			defer stop()
 			if cfg.Store.Database != "" {
-				return &statusError{status: statusUsage, err: errors.New("the store is " +
-					cfg.Store.Name() + ": back a database of MongoDB up with its own tools, such " +
-					"as mongodump, or a snapshot of its disks")}
+				kind, tools := "MongoDB", "mongodump, or a snapshot of its disks"
+				if cfg.Store.InPostgreSQL() {
+					kind, tools = "PostgreSQL", "pg_basebackup with its log, or pg_dump"
+				}
+				return &statusError{status: statusUsage, err: fmt.Errorf("the store is %s: back a "+
+					"database of %s up with its own tools, such as %s", cfg.Store.Name(), kind,
+					tools)}
 			}
 			return a.backup(ctx, cfg.Store.Path, args[0])
 		},

@@ -73,16 +73,22 @@ type TLS struct {
 
 // Store is where rows are kept.
 type Store struct {
-	// URL as it was configured: sqlite:/PATH, its path made absolute, or one of MongoDB, which may
-	// hold a password.
+	// URL as it was configured: sqlite:/PATH, its path made absolute, or one of PostgreSQL or
+	// MongoDB, which may hold a password.
 	URL string
-	// Path of the SQLite file; empty: it is MongoDB.
+	// Path of the SQLite file; empty: it is PostgreSQL or MongoDB.
 	Path string
-	// Database of MongoDB; empty: it is SQLite.
+	// Database of PostgreSQL or MongoDB; empty: it is SQLite.
 	Database string
 	// Create lets a store that isn't there be made.
 	Create bool
 }
+
+// InPostgreSQL reports whether the store is a PostgreSQL.
+func (s Store) InPostgreSQL() bool { return IsPostgreSQL(s.URL) }
+
+// InMongoDB reports whether the store is a MongoDB.
+func (s Store) InMongoDB() bool { return isMongoDB(s.URL) }
 
 // Name is the store as people are told of it: never with a password.
 func (s Store) Name() string {

@@ -112,7 +112,7 @@ func (r *reader) wrongToken(a *object) func(string) string {
 }
 
 // wantStore is what a store's URL has to be.
-const wantStore = "sqlite:PATH or mongodb://HOST/DATABASE"
+const wantStore = "sqlite:PATH, postgres://HOST/DATABASE or mongodb://HOST/DATABASE"
 
 // store reads where rows are kept. A relative path in the file begins at the file; one from the
 // command line or the environment where the process stands.
@@ -122,7 +122,8 @@ func (r *reader) store(o *object) {
 			!strings.ContainsAny(path, "?#\x00") && path != ":memory:" {
 			return ""
 		}
-		if isMongoDB(s) && MongoDatabase(s) != "" {
+		hosts, database := hostsOf(s)
+		if isMongoDB(s) && database != "" || IsPostgreSQL(s) && hosts != "" && database != "" {
 			return ""
 		}
 		return "expected " + wantStore
@@ -130,8 +131,9 @@ func (r *reader) store(o *object) {
 	url := r.setting(o, "store", "ONCE_STORE", r.env.Override.Store, defaultStore, wantStore, wrong)
 	n := o.n.member("store")
 	asWritten := n != nil && n.filled && !r.storeFromOutside()
-	if isMongoDB(url) {
-		r.c.Store = Store{URL: url, Database: MongoDatabase(url), Create: o.boolean("create", true)}
+	if isMongoDB(url) || IsPostgreSQL(url) {
+		_, database := hostsOf(url)
+		r.c.Store = Store{URL: url, Database: database, Create: o.boolean("create", true)}
 		shown := url
 		if asWritten {
 			shown = n.raw

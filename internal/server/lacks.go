@@ -29,7 +29,7 @@ func Lacks(cfg *config.Config, handlers map[string]inbox.Handler) []config.Probl
 			add("source %s: `to: {handler: %s}` names a handler that this program does not have%s;"+
 				" build one with it (see examples/handler), or use `to: {http: URL}`",
 				src.Name, h.Name, has)
-		} else if h != nil && cfg.Store.Database != "" && inbox.Commits(handlers[h.Name]) {
+		} else if h != nil && cfg.Store.InMongoDB() && inbox.Commits(handlers[h.Name]) {
 			add("source %s: the handler %s writes in the store's transaction (Commit), and MongoDB"+
 				" has none that it could join; use a store in SQLite, or let the handler do its"+
 				" work in Work", src.Name, h.Name)
@@ -42,7 +42,14 @@ func Lacks(cfg *config.Config, handlers map[string]inbox.Handler) []config.Probl
 // file with keys. It reads files and connects to nothing.
 func Unfit(cfg *config.Config) []config.Problem {
 	list := unfitDatabases(cfg.Databases)
-	if cfg.Store.Database != "" {
+	if cfg.Store.InPostgreSQL() {
+		if _, _, err := readPostgres(cfg.Store.URL); err != nil {
+			list = append(list, config.Problem{File: cfg.File, Msg: fmt.Sprintf("store %s can't be"+
+				" used: %v; expected a URL such as postgres://USER@HOST:PORT/DATABASE",
+				cfg.Store.Name(), err)})
+		}
+	}
+	if cfg.Store.InMongoDB() {
 		if err := checkMongo(cfg.Store.URL); err != nil {
 			list = append(list, config.Problem{File: cfg.File, Msg: fmt.Sprintf("store %s can't be"+
 				" used: %v; expected a URL such as mongodb://HOST:PORT/DATABASE?replicaSet=NAME",

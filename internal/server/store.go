@@ -54,10 +54,13 @@ type migrating interface {
 
 // openStore opens the store that the file names.
 func (s *Server) openStore(ctx context.Context) (store, error) {
-	c := s.cfg.Store
-	if c.Database != "" {
+	switch c := s.cfg.Store; {
+	case c.InPostgreSQL():
+		return s.openPostgres(ctx, c)
+	case c.InMongoDB():
 		return s.openMongo(ctx, c)
 	}
+	c := s.cfg.Store
 	opened, err := oncesqlite.Open(ctx, oncesqlite.Config{
 		Path: c.Path, NoCreate: !c.Create, Logger: s.log,
 		RejectedPerSource: s.cfg.Limits.Rejected, Probe: s.opts.Probe, Now: s.opts.Now,
@@ -105,7 +108,10 @@ func (s *Server) openMongo(ctx context.Context, c config.Store) (store, error) {
 
 // openReader opens what a store holds, to be looked at; [once.ErrNotFound] if there is none.
 func openReader(ctx context.Context, c config.Store) (held, func() error, error) {
-	if c.Database == "" {
+	if c.InPostgreSQL() {
+		return openPostgresReader(ctx, c)
+	}
+	if !c.InMongoDB() {
 		r, err := oncesqlite.OpenReader(c.Path)
 		if err != nil {
 			return nil, nil, err
