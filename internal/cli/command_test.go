@@ -36,9 +36,13 @@ func TestTheCommandLineSaysWhatIsWrongWithIt(t *testing.T) {
 		{"config print a -c b", 2, "", "two files are named"},
 		{"serve --config " + missing, 2, "", "no such file"},
 		{"serve --store postgres://x", 2, "", "expected sqlite:PATH"},
-		{"serve --store mongodb://h", 2, "", "expected sqlite:PATH or mongodb://HOST/DATABASE"},
+		{"serve --store mongodb://h", 2, "", "expected " +
+			"sqlite:PATH, postgres://HOST/DATABASE or mongodb://HOST/DATABASE"},
 		{"serve --store mongodb://h/shop?w=%zz", 2, "", "store mongodb://h/shop can't be used"},
 		{"backup copy.db --store mongodb://u:secretword@h/shop", 2, "", "such as mongodump"},
+		{"serve --store postgres://h/shop?port=none", 2, "", "store postgres://h/shop can't be " +
+			"used"},
+		{"backup copy.db --store postgres://u:secretword@h/shop", 2, "", "such as pg_basebackup"},
 		{"serve --listen nowhere", 2, "", "expected an address"},
 		{"serve --admin 0.0.0.0:0", 2, "", "expected admin.token"},
 		{"init a b", 2, "", `"b" is one argument too many`},

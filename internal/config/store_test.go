@@ -15,6 +15,8 @@ func TestStore_PasswordsAreNotShown(t *testing.T) {
 		"mongodb://u:${env:PW}@h/d":          {`"mongodb://u:${env:PW}@h/d"`, "mongodb://h/d"},
 		"mongodb://u:S3CRET${env:PW}@h/d":    {`"***"`, "mongodb://h/d"},
 		"mongodb+srv://u:S3CRET@h.example/d": {`"***"`, "mongodb+srv://h.example/d"},
+		"postgres://u@h:1,h2/d?schema=s":     {`"postgres://u@h:1,h2/d?schema=s"`, "postgres://h:1,h2/d"},
+		"postgresql://u:S3CRET@h/d":          {`"***"`, "postgresql://h/d"},
 	} {
 		env := vars(map[string]string{"PW": "S3CRET"})
 		c := mustParse(t, "store: \""+url+"\"\n"+minimal, env)
@@ -34,7 +36,7 @@ func TestStore_PasswordsAreNotShown(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"mongodb://u:S3CRET@h", "mongodb://u:S3CRET@h/?w=1",
-		"mongo://u:S3CRET@h/d"} {
+		"mongo://u:S3CRET@h/d", "postgres://u:S3CRET@h", "postgres://u:S3CRET@/d"} {
 		_, err := Parse("f", []byte("store: \""+wrong+"\"\n"+minimal), Env{})
 		if err == nil || !strings.Contains(err.Error(), "expected "+wantStore) ||
 			strings.Contains(strings.Split(err.Error(), "\n")[0], "S3CRET") {

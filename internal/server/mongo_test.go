@@ -33,61 +33,73 @@ func storeIn(t *testing.T, s mongotest.Server) []string {
 func TestRobotsOverMongoDBEndInFinishedAndSendEachEffectOnce(t *testing.T) {
 	t.Parallel()
 	mongotest.Each(t, func(t *testing.T, m mongotest.Server) {
-		p := newPlant(t)
-		yaml := p.config(t, p.broker.Addr(), storeIn(t, m)...)
-		s := serve(t, t.TempDir(), yaml)
-		for i, e := range []string{
-			event("R1", "T1", "startFE", roadway("17")), event("R2", "T1", "station", ""),
-			event("R3", "T1", "updateSeq", ""), event("R4", "T1", "finishFE", ""),
-			event("R5", "T1", "finish", ""),
-		} {
-			for range 3 {
-				a := s.post(200, "rcs", e)
-				if want := succeeded("R" + strconv.Itoa(i+1)); a.body != want {
-					t.Errorf("answered %s, want %s", a.body, want)
-				}
+		robotsEnd(t, storeIn(t, m))
+	})
+}
+
+// robotsEnd sends the events of a task three times each to the built-in robots, whose store is an
+// edit of their file.
+func robotsEnd(t *testing.T, edits []string) {
+	t.Helper()
+	p := newPlant(t)
+	yaml := p.config(t, p.broker.Addr(), edits...)
+	s := serve(t, t.TempDir(), yaml)
+	for i, e := range []string{
+		event("R1", "T1", "startFE", roadway("17")), event("R2", "T1", "station", ""),
+		event("R3", "T1", "updateSeq", ""), event("R4", "T1", "finishFE", ""),
+		event("R5", "T1", "finish", ""),
+	} {
+		for range 3 {
+			a := s.post(200, "rcs", e)
+			if want := succeeded("R" + strconv.Itoa(i+1)); a.body != want {
+				t.Errorf("answered %s, want %s", a.body, want)
 			}
 		}
-		got := s.awaitTask("T1", "finished")
-		var steps []string
-		for _, h := range got.History {
-			steps = append(steps, h.Event+" "+h.From+">"+h.To)
-		}
-		want := []string{"startFE >running", "station running>at_station",
-			"updateSeq at_station>at_station", "finishFE at_station>unloaded",
-			"finish unloaded>finished"}
-		if !slices.Equal(steps, want) {
-			t.Errorf("history %v, want %v", steps, want)
-		}
-		told := p.wms.Await(t, 1, patience)
-		if want := `"state":"unloaded","task":"T1"}`; !strings.HasSuffix(string(told[0].Body), want) {
-			t.Errorf("the warehouse was told %s, want it to end with %s", told[0].Body, want)
-		}
-		s.awaitEffects("state=done", 2)
-		heard := p.heard.messages()
-		if len(heard) != 1 || heard[0].fence != "1" || heard[0].key == "" {
-			t.Errorf("heard %+v, want one unlock with fence 1 and an id", heard)
-		}
-		s.end()
+	}
+	got := s.awaitTask("T1", "finished")
+	var steps []string
+	for _, h := range got.History {
+		steps = append(steps, h.Event+" "+h.From+">"+h.To)
+	}
+	want := []string{"startFE >running", "station running>at_station",
+		"updateSeq at_station>at_station", "finishFE at_station>unloaded",
+		"finish unloaded>finished"}
+	if !slices.Equal(steps, want) {
+		t.Errorf("history %v, want %v", steps, want)
+	}
+	told := p.wms.Await(t, 1, patience)
+	if want := `"state":"unloaded","task":"T1"}`; !strings.HasSuffix(string(told[0].Body), want) {
+		t.Errorf("the warehouse was told %s, want it to end with %s", told[0].Body, want)
+	}
+	s.awaitEffects("state=done", 2)
+	heard := p.heard.messages()
+	if len(heard) != 1 || heard[0].fence != "1" || heard[0].key == "" {
+		t.Errorf("heard %+v, want one unlock with fence 1 and an id", heard)
+	}
+	s.end()
 
-		// The next process, on the same database, knows the task and every repeat.
-		again := serve(t, t.TempDir(), yaml)
-		a := again.post(200, "rcs", event("R1", "T1", "startFE", roadway("17")))
-		if a.body != succeeded("R1") {
-			t.Errorf("a repeat after a restart was answered %s", a.body)
-		}
-		if task := again.awaitTask("T1", "finished"); len(task.History) != len(want) {
-			t.Errorf("after a restart the history is %v", task.History)
-		}
-	})
+	// The next process, on the same database, knows the task and every repeat.
+	again := serve(t, t.TempDir(), yaml)
+	a := again.post(200, "rcs", event("R1", "T1", "startFE", roadway("17")))
+	if a.body != succeeded("R1") {
+		t.Errorf("a repeat after a restart was answered %s", a.body)
+	}
+	if task := again.awaitTask("T1", "finished"); len(task.History) != len(want) {
+		t.Errorf("after a restart the history is %v", task.History)
+	}
 }
 
 // Two nodes on one database share its tasks, whichever of them a callback comes to.
 func TestTwoNodesOverMongoDBWorkOneFlowTogether(t *testing.T) {
 	t.Parallel()
-	m := mongotest.Ferret(t)
+	twoNodesShare(t, storeIn(t, mongotest.Ferret(t)))
+}
+
+// twoNodesShare sends events of four tasks to two nodes, each to both.
+func twoNodesShare(t *testing.T, edits []string) {
+	t.Helper()
 	p := newPlant(t)
-	yaml := p.config(t, p.broker.Addr(), storeIn(t, m)...)
+	yaml := p.config(t, p.broker.Addr(), edits...)
 	nodes := []*service{serve(t, t.TempDir(), yaml), serve(t, t.TempDir(), yaml)}
 	for n := range 4 {
 		for i, method := range []string{"startFE", "station", "updateSeq", "finishFE", "finish"} {
@@ -137,7 +149,8 @@ var committing = inbox.CommitFunc(func(context.Context, queue.Tx, inbox.Callback
 
 func TestOverMongoDBAHandlerWithACommitIsRefusedAndOneWithoutIsNot(t *testing.T) {
 	t.Parallel()
-	for store, lacks := range map[string]int{"mongodb://127.0.0.1:1/once": 2, "sqlite:a.db": 0} {
+	for store, lacks := range map[string]int{"mongodb://127.0.0.1:1/once": 2,
+		"postgres://127.0.0.1:1/once": 0, "sqlite:a.db": 0} {
 		cfg, err := load(t.TempDir(), "store: "+store+
 			"\nsources:\n  a: {key: body.id, to: {handler: commits}}\n"+
 			"  b: {key: body.id, to: {handler: works}}\n"+

@@ -56,7 +56,8 @@ func (s *Server) openPostgres(ctx context.Context, c config.Store) (store, error
 	return out, nil
 }
 
-// openPostgresReader opens what a store holds, to be looked at; [once.ErrNotFound] if there is none.
+// openPostgresReader opens what a store holds, to be looked at; [once.ErrNotFound] if there is
+// none.
 func openPostgresReader(ctx context.Context, c config.Store) (held, func() error, error) {
 	pool, schema, err := ConnectPostgres(c.URL, storeConns)
 	if err != nil {
