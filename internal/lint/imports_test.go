@@ -62,7 +62,7 @@ var rules = []rule{
 		pattern: "oncepg/...",
 		own: []string{".", "queue", "write", "oncepg/...", "internal/turn",
 			"internal/value"},
-		libs:    []string{"github.com/jackc/pgx/v5"},
+		libs: []string{"github.com/jackc/pgx/v5"},
 	},
 	{
 		pattern: "oncemongo/...",
