@@ -73,14 +73,16 @@ func TestMigrateTakesWhatAFileHasInPostgreSQL(t *testing.T) {
 	file := filepath.Join(dir, "once.yaml")
 	write := func(records string) {
 		t.Helper()
-		text := "gateway:\n  upstream: http://127.0.0.1:1\n  scope: none\n" + records +
-			"  routes: [{match: POST /}]\n"
+		text := "gateway:\n  upstream: http://127.0.0.1:1\n  scope: none\n" +
+			"  routes: [{match: POST /}]\n" + records
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write("  records: \"" + db.URL() + "\"\n")
 	wantRun(t, 0, []string{"migrate", "up", "--config", file}, "schema once in ", "0001 records")
+	write("store: \"" + db.URL() + "&schema=other\"\n")
+	wantRun(t, 0, []string{"migrate", "up", "--config", file}, "schema other in ", "0001 records")
 	write("")
 	wantRun(t, 2, []string{"migrate", "up", "--config", file}, "nothing of "+file)
 }

@@ -93,6 +93,10 @@ func TestRecordsMayBeElsewhereThanTheStore(t *testing.T) {
 	if c.Gateway.Records != "redis://h:1" || c.Store.Database != "d" {
 		t.Errorf("%+v, %+v", c.Gateway, c.Store)
 	}
+	c = mustParse(t, "store: postgres://h/d\n"+file, Env{})
+	if c.Gateway.Records != "redis://h:1" || !IsPostgreSQL(c.Store.URL) {
+		t.Errorf("%+v, %+v", c.Gateway, c.Store)
+	}
 	c = mustParse(t, "store: mongodb://h/d\n"+recordsFile("postgres://h/d"), Env{})
 	if !c.Gateway.InPostgreSQL() {
 		t.Errorf("%+v", c.Gateway)
