@@ -145,7 +145,8 @@ func TestAFailOverUnderLoadLosesAndRepeatsNothingE04(t *testing.T) {
 			conf.Patience = loadPatience
 			underLoad(t, p, func() { pair.FailOver(t) },
 				&writerLoad{w: open(t, p, conf), p: p},
-				&recordLoad{r: openRecords(t, p, oncepg.RecordsConfig{})})
+				&recordLoad{r: openRecords(t, p, oncepg.RecordsConfig{})},
+				&queueLoad{s: openQueue(t, p)})
 		})
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/turn"
 )
 
@@ -118,10 +117,11 @@ func (tx *storeTx) commit(t *turn.Batch) error {
 	err = sure(tx.ctx, tx.conn.Conn(), func() error {
 		return tx.conn.SendBatch(tx.ctx, &batch).Close()
 	})
-	if err == nil || errors.Is(err, once.ErrUnavailable) ||
-		codeOf(err) != "" && !tx.conn.Conn().IsClosed() {
+	if err == nil || codeOf(err) != "" && !tx.conn.Conn().IsClosed() {
 		return err // the database refused a statement: nothing of it was committed
 	}
+	// The answer was lost, or the standby may not have what was committed: to do it again, where it
+	// was done, would do it twice.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(tx.ctx), doubtLimit)
 	defer cancel()
 	_ = tx.conn.Conn().Close(ctx) // so that the database ends it
