@@ -135,8 +135,8 @@ var (
 )
 
 // NewStore makes a store over a pool, which stays the caller's. It asks the database nothing:
-// [Store.Open] does, and comes first. The pool needs at least two connections more than
-// [StoreConfig.Windows]; with fewer they wait for each other.
+// [Store.Open] does, and comes first. One connection is enough; with
+// fewer than two more than [StoreConfig.Windows] they wait for each other.
 func NewStore(pool *pgxpool.Pool, cfg StoreConfig) (*Store, error) {
 	if pool == nil {
 		return nil, errors.New("new store: no pool")
@@ -178,8 +178,8 @@ func (s *Store) Open(ctx context.Context) error {
 			s.writers.Go(func() { s.receive(fmt.Sprintf("%s/%d", s.node, i)) })
 		}
 	})
-	if err := s.do(ctx, false, s.arrive); err != nil {
-		return fmt.Errorf("open store: %w", err)
+	if err := s.arrive(ctx); err != nil {
+		return fmt.Errorf("open store: %w", turn.AsUnavailable(err))
 	}
 	if s.stop == nil {
 		run, stop := context.WithCancel(context.Background())
@@ -237,11 +237,11 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// config is what a batch has to know.
-func (s *Store) config(tx *storeTx) turn.Config {
+// config is what a batch has to know. again tells that it is worked out once more.
+func (s *Store) config(tx *storeTx, again bool) turn.Config {
 	return turn.Config{Log: s.cfg.Logger, Node: s.node,
 		RejectedPerSource: s.cfg.RejectedPerSource, MaxRowBytes: maxRowBytes, MaxName: maxName,
-		BatchBytes: batchBytes, Commit: tx.handlerCommit}
+		BatchBytes: batchBytes, FreshEffects: !again, Commit: tx.handlerCommit}
 }
 
 // Ping reports whether the store can be written: nil, or an error wrapping once.ErrUnavailable.

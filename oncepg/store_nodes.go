@@ -2,6 +2,7 @@ package oncepg
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -76,27 +77,33 @@ func (s *Store) foldSlots(ctx context.Context, node string) error {
 
 // arrive begins this node's work: the limits of waits are put off by the time for which nobody
 // served the store, and the leases of nodes that have ended are void.
-func (s *Store) arrive(t *turn.Batch) error {
-	ctx, cancel := context.WithTimeout(context.Background(), batchLimit)
-	defer cancel()
+func (s *Store) arrive(ctx context.Context) error {
+	if err := s.sign(ctx); err != nil {
+		return turn.Fault(err)
+	}
 	list, err := s.readNodes(ctx, s.pool)
 	if err != nil {
 		return err
 	}
+	list = slices.DeleteFunc(list, func(n *storeNode) bool { return n.name == s.node })
+	return s.do(ctx, false, func(t *turn.Batch) error { return s.arriveIn(t, list) })
+}
+
+func (s *Store) arriveIn(t *turn.Batch, list []*storeNode) error {
 	known := turn.Stamp(0)
 	for _, n := range list {
 		known = max(known, n.seen)
 	}
 	t.ArriveAfter(known)
 	for _, n := range list {
-		if n.name == s.node || !n.ended && !s.cfg.alone {
+		if !n.ended && !s.cfg.alone {
 			continue
 		}
 		if err := s.takeBack(t, n); err != nil {
 			return err
 		}
 	}
-	return turn.Fault(s.sign(ctx))
+	return nil
 }
 
 // takeBack makes the rows due that a node had in hand which has ended, and forgets the node when

@@ -125,6 +125,7 @@ func (tx *storeTx) commit(t *turn.Batch) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(tx.ctx), doubtLimit)
 	defer cancel()
 	_ = tx.conn.Conn().Close(ctx) // so that the database ends it
+	tx.end()
 	return s.resolve(ctx, err)
 }
 

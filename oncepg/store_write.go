@@ -134,7 +134,7 @@ func (s *Store) attempt(ctx context.Context, ops []*op) (done int, err error) {
 		if s.killed.Load() {
 			return 0, errStoreKilled
 		}
-		if done, err = s.once(ctx, ops); err == nil || ctx.Err() != nil {
+		if done, err = s.once(ctx, ops, tries > 1); err == nil || ctx.Err() != nil {
 			return done, err
 		}
 		switch t := storeTrouble(err); {
@@ -165,13 +165,13 @@ func storeTrouble(err error) trouble {
 const codeIdleTransaction = "25P03"
 
 // once works a batch out in one transaction.
-func (s *Store) once(ctx context.Context, ops []*op) (done int, err error) {
+func (s *Store) once(ctx context.Context, ops []*op, again bool) (done int, err error) {
 	tx, err := s.begin(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer tx.end()
-	t := turn.New(s.config(tx), tx, tx.state, tx.now, tx.highest)
+	t := turn.New(s.config(tx, again), tx, tx.state, tx.now, tx.highest)
 	if err := t.Housekeep(); err != nil {
 		return 0, err
 	}

@@ -22,6 +22,9 @@ type Config struct {
 	MaxName int
 	// BatchBytes is how much a batch may write before nothing further is taken into it.
 	BatchBytes int
+	// FreshEffects takes effects for new without a look: whoever commits finds out, and works the
+	// batch out again without it.
+	FreshEffects bool
 	// Commit runs a handler's Commit inside the store's transaction. end takes what it wrote back,
 	// or keeps it; it is called once. Nil: the store has no transaction that a handler could join.
 	Commit func(fn func(context.Context, queue.Tx) error) (end func(keep bool) error, err error)

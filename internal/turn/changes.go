@@ -39,7 +39,9 @@ func (t *Batch) queueEffects(list []queue.Arrival) error {
 	if err := t.checkArrivals(list); err != nil {
 		return err
 	}
-	if err := t.prefetchArrivals(list); err != nil {
+	if t.FreshEffects {
+		t.takeForNew(list)
+	} else if err := t.prefetchArrivals(list); err != nil {
 		return err
 	}
 	for i := range list {
@@ -48,6 +50,16 @@ func (t *Batch) queueEffects(list []queue.Arrival) error {
 		}
 	}
 	return nil
+}
+
+// takeForNew notes of effects of which nothing is known that they are new.
+func (t *Batch) takeForNew(list []queue.Arrival) {
+	for i := range list {
+		key := identityKey{list[i].Kind, list[i].Identity}
+		if _, known := t.byIdentity[key]; !known && list[i].Kind == queue.Effect {
+			t.byIdentity[key] = nil
+		}
+	}
 }
 
 // checkName refuses a name that the database's indexes could not take.
