@@ -166,3 +166,21 @@ func TestABatchIsNotRepeatedWhenItsBarrierBreaks(t *testing.T) {
 		t.Errorf("settle: %v", err)
 	}
 }
+
+// Wherever a connection breaks, at the beginning of a batch too, the batch is done once.
+func TestAStoreGoesOnAfterConnectionsThatAreCut(t *testing.T) {
+	t.Parallel()
+	proxy, p := proxied(t, testserver.Postgres(t), 6)
+	s := openQueue(t, p)
+	for n := range 20 {
+		if _, err := s.Append(t.Context(), []queue.Arrival{queueArrival(n)}); err != nil {
+			t.Fatal(err)
+		}
+		proxy.CutAfter(int64(1 + 40*n))
+		leased, err := s.Lease(t.Context(), queueLease)
+		proxy.Restore()
+		if err != nil || len(leased.Rows) != 1 {
+			t.Fatalf("%d: %d rows are leased, want 1: %v", n, len(leased.Rows), err)
+		}
+	}
+}

@@ -42,12 +42,12 @@ var _ turn.Stored = (*storeTx)(nil)
 
 // begin waits for the turn. The database takes it back from a process that does nothing with it for
 // so long that it must be frozen.
-func (s *Store) begin(ctx context.Context) (tx *storeTx, err error) {
+func (s *Store) begin(ctx context.Context) (_ *storeTx, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	tx = &storeTx{s: s, ctx: ctx, conn: conn}
+	tx := &storeTx{s: s, ctx: ctx, conn: conn}
 	raw := conn.Conn().PgConn().Conn()
 	s.holding.Store(&raw)
 	defer func() {
