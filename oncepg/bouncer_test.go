@@ -23,7 +23,7 @@ func bounced(t testing.TB, lines ...string) (admin *pgxpool.Pool, url string) {
 }
 
 // G06: nothing relies on a session. Each transaction may get another connection.
-func TestEventsAndRecordsGoThroughAPgBouncerG06(t *testing.T) {
+func TestEventsRecordsAndCallbacksGoThroughAPgBouncerG06(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"exec", "simple_protocol", "cache_describe"} {
 		t.Run(mode, func(t *testing.T) {
@@ -32,7 +32,8 @@ func TestEventsAndRecordsGoThroughAPgBouncerG06(t *testing.T) {
 			p := watchedPool(t, url+"&default_query_exec_mode="+mode)
 			underLoad(t, admin, nil,
 				&writerLoad{w: open(t, p, config()), p: p},
-				&recordLoad{r: openRecords(t, p, oncepg.RecordsConfig{})})
+				&recordLoad{r: openRecords(t, p, oncepg.RecordsConfig{})},
+				&queueLoad{s: openQueue(t, p)})
 		})
 	}
 }
