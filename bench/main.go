@@ -98,7 +98,8 @@ func runServe(ctx context.Context, args []string) error {
 	kind := f.String("kind", "bare", fmt.Sprintf("which server: %v", peer.Kinds()))
 	addr := f.String("addr", "127.0.0.1:8090", "its address")
 	dir := f.String("dir", ".", "where it keeps its files")
-	to := f.String("to", "", "the origin of a proxy: http://HOST:PORT")
+	to := f.String("to", "", "the origin of a proxy: http://HOST:PORT; the database of "+
+		"an inserter: postgres://HOST/DATABASE")
 	if err := f.Parse(args); err != nil {
 		return err
 	}

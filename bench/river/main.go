@@ -27,18 +27,27 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("river", flag.ContinueOnError)
 	addr := f.String("addr", "127.0.0.1:8090", "its address")
-	dir := f.String("dir", ".", "where it keeps its files")
+	dir := f.String("dir", ".", "where it keeps its file")
+	to := f.String("to", "", "the database that it uses instead: postgres://HOST/DATABASE")
+	work := f.Bool("work", true, "work the jobs that are inserted")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	q, err := openRiver(ctx, *dir)
+	var q queue
+	var err error
+	if *to != "" {
+		q, err = openPostgres(ctx, *to, *work)
+	} else {
+		q, err = openSQLite(ctx, *dir, *work)
+	}
 	if err != nil {
 		return err
 	}
 	return peer.Serve(ctx, *addr, peer.Backend{Accept: q.accept, Run: q.run,
 		Metrics: func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "river_jobs_backlog %d\nriver_jobs_done %d\n", q.backlog(),
-				q.done.Load())
+			inserted, done := q.counts()
+			_, err := fmt.Fprintf(w, "river_jobs_backlog %d\nriver_jobs_done %d\n", inserted-done,
+				done)
 			return err
 		}})
 }

@@ -2,14 +2,16 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/riverdriver/riversqlite"
 	"github.com/riverqueue/river/rivermigrate"
 	_ "modernc.org/sqlite" // registers "sqlite", the library that river's driver is tested with
@@ -46,27 +48,57 @@ func (w *noop) Work(context.Context, *river.Job[callbackArgs]) error {
 	return nil
 }
 
+// queue is river over one kind of database.
+type queue interface {
+	// accept inserts a callback, unique by the three parts of its key.
+	accept(context.Context, peer.Callback) error
+	// run works jobs until ctx ends.
+	run(context.Context) error
+	// counts are how many jobs were inserted, and how many of them were worked.
+	counts() (inserted, done int64)
+}
+
 // riverQueue hands callbacks to river: a unique insert each.
-type riverQueue struct {
-	db             *sql.DB
-	client         *river.Client[*sql.Tx]
+type riverQueue[TTx any] struct {
+	client         *river.Client[TTx]
+	work           bool
+	release        func() error // gives the database back
 	inserted, done atomic.Int64
 }
 
-func openRiver(ctx context.Context, dir string) (*riverQueue, error) {
+// openSQLite opens a store in a file in dir.
+func openSQLite(ctx context.Context, dir string, work bool) (queue, error) {
 	db, err := peer.OpenDB(ctx, "sqlite", filepath.Join(dir, "river.db"))
 	if err != nil {
 		return nil, err
 	}
-	q := &riverQueue{db: db}
-	if err := q.open(ctx); err != nil {
-		return nil, errors.Join(err, db.Close())
+	return open(ctx, riversqlite.New(db), work, db.Close)
+}
+
+// openPostgres opens a store in an empty database. pool_max_conns in the URL is how many connections
+// there are.
+func openPostgres(ctx context.Context, url string, work bool) (queue, error) {
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	return open(ctx, riverpgxv5.New(pool), work, func() error {
+		pool.Close()
+		return nil
+	})
+}
+
+// open makes river's tables and its client. work is whether jobs are worked.
+func open[TTx any](ctx context.Context, driver riverdriver.Driver[TTx], work bool,
+	release func() error) (queue, error) {
+	q := &riverQueue[TTx]{work: work, release: release}
+	if err := q.open(ctx, driver); err != nil {
+		return nil, errors.Join(err, release())
 	}
 	return q, nil
 }
 
-func (q *riverQueue) open(ctx context.Context) error {
-	driver := riversqlite.New(q.db)
+func (q *riverQueue[TTx]) open(ctx context.Context, driver riverdriver.Driver[TTx]) error {
 	migrator, err := rivermigrate.New(driver, nil)
 	if err != nil {
 		return fmt.Errorf("make migrator: %w", err)
@@ -92,7 +124,7 @@ func (q *riverQueue) open(ctx context.Context) error {
 	return nil
 }
 
-func (q *riverQueue) accept(ctx context.Context, c peer.Callback) error {
+func (q *riverQueue[TTx]) accept(ctx context.Context, c peer.Callback) error {
 	res, err := q.client.Insert(ctx, callbackArgs{c.ReqCode, c.TaskCode, c.Method},
 		&river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}})
 	if err != nil {
@@ -104,12 +136,16 @@ func (q *riverQueue) accept(ctx context.Context, c peer.Callback) error {
 	return nil
 }
 
-// backlog is how many jobs were inserted and not worked.
-func (q *riverQueue) backlog() int64 { return q.inserted.Load() - q.done.Load() }
+func (q *riverQueue[TTx]) counts() (inserted, done int64) {
+	return q.inserted.Load(), q.done.Load()
+}
 
-// run works jobs until ctx ends.
-func (q *riverQueue) run(ctx context.Context) error {
-	defer q.db.Close()
+func (q *riverQueue[TTx]) run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, q.release()) }()
+	if !q.work {
+		<-ctx.Done()
+		return nil
+	}
 	if err := q.client.Start(ctx); err != nil {
 		return fmt.Errorf("start: %w", err)
 	}

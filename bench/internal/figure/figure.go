@@ -66,6 +66,8 @@ func Figures() []Figure {
 		{Name: "restart", About: "ready after SIGKILL", Measure: restart},
 		{Name: "parked", About: "what waits costs nothing, and is woken at once", Measure: parked},
 		{Name: "pages", About: "pages of the API over ten million rows", Measure: pages},
+		{Name: "pg-intake", About: "durable intake into PostgreSQL, and river's",
+			Measure: pgIntake, River: true},
 		{Name: "middleware", About: "what idempotency keys add to a handler, in process",
 			Measure: middleware},
 		{Name: "gateway-sqlite", About: "idempotency keys in a gateway over SQLite",
@@ -133,6 +135,17 @@ func (b *Bench) plan(s *serving.Server, conns int) load.Plan {
 
 // with runs fn with a server on a fresh folder, or on a folder that is given.
 func (b *Bench) with(ctx context.Context, kind, dir, sink string,
+	fn func(*serving.Server) error) error {
+	return b.during(dir, func(dir string) (*serving.Server, error) {
+		if kind == "once" {
+			return b.Serve(ctx, dir, sink)
+		}
+		return b.Peer(ctx, kind, dir)
+	}, fn)
+}
+
+// during runs fn with a server that start starts on a fresh folder, or on a folder that is given.
+func (b *Bench) during(dir string, start func(dir string) (*serving.Server, error),
 	fn func(*serving.Server) error) (err error) {
 	if dir == "" {
 		var done func() error
@@ -141,12 +154,7 @@ func (b *Bench) with(ctx context.Context, kind, dir, sink string,
 		}
 		defer func() { err = errors.Join(err, done()) }()
 	}
-	var s *serving.Server
-	if kind == "once" {
-		s, err = b.Serve(ctx, dir, sink)
-	} else {
-		s, err = b.Peer(ctx, kind, dir)
-	}
+	s, err := start(dir)
 	if err != nil {
 		return err
 	}

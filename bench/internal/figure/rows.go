@@ -7,7 +7,9 @@ import (
 )
 
 // Rows are the lines of the table.
-func Rows() []table.Row { return slices.Concat(callbackRows(), keyRows(), writeRows()) }
+func Rows() []table.Row {
+	return slices.Concat(callbackRows(), pgRows(), keyRows(), writeRows())
+}
 
 // callbackRows are the lines of callbacks, tasks and effects.
 func callbackRows() []table.Row {

@@ -11,7 +11,7 @@ import (
 )
 
 // Kinds are the servers that Open knows.
-func Kinds() []string { return []string{"bare", "naive", "sink", "origin", "proxy"} }
+func Kinds() []string { return []string{"bare", "naive", "insert", "sink", "origin", "proxy"} }
 
 // Backend is what a server does with callbacks.
 type Backend struct {
@@ -26,7 +26,7 @@ type Backend struct {
 }
 
 // Open makes the backend of one of the Kinds. dir is where it keeps its files, to is the origin of
-// a proxy.
+// a proxy, or the URL of the database of an inserter.
 func Open(ctx context.Context, kind, dir, to string) (Backend, error) {
 	switch kind {
 	case "bare":
@@ -37,6 +37,12 @@ func Open(ctx context.Context, kind, dir, to string) (Backend, error) {
 			return Backend{}, err
 		}
 		return Backend{Accept: n.accept, Run: n.run}, nil
+	case "insert":
+		i, err := openInserter(ctx, to)
+		if err != nil {
+			return Backend{}, err
+		}
+		return Backend{Accept: i.accept, Run: i.run}, nil
 	case "sink":
 		return Backend{Handler: &sink{seen: map[string]int{}}}, nil
 	case "origin":

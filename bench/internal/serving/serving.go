@@ -42,6 +42,11 @@ const startTime = 5 * time.Minute
 // Serve starts `once serve` on the store in dir, which is made if there is none. sink is the
 // address of the destination; empty: it is down.
 func (p Programs) Serve(ctx context.Context, dir, sink string) (*Server, error) {
+	return p.ServeOn(ctx, dir, "sqlite:"+StorePath(dir), sink)
+}
+
+// ServeOn is Serve on a store that is named as in a configuration. In dir is the configuration.
+func (p Programs) ServeOn(ctx context.Context, dir, store, sink string) (*Server, error) {
 	var addrs [3]string
 	for i := range addrs {
 		var err error
@@ -60,24 +65,38 @@ func (p Programs) Serve(ctx context.Context, dir, sink string) (*Server, error) 
 	env := []string{"BENCH_SINK=http://" + sink + "/", "BENCH_DEAD=http://" + dead + "/"}
 	s := &Server{Kind: "once", Addr: addrs[0], Admin: addrs[1]}
 	return s.start(ctx, env, s.ready, p.Once, "serve", "--config", file, "--listen", s.Addr,
-		"--admin", s.Admin, "--store", "sqlite:"+StorePath(dir))
+		"--admin", s.Admin, "--store", store)
 }
 
 // StorePath returns the store of once in a folder.
 func StorePath(dir string) string { return filepath.Join(dir, "once.db") }
 
-// Peer starts one of the peers.
+// Peer starts one of the peers. Its files are in dir.
 func (p Programs) Peer(ctx context.Context, kind, dir string) (*Server, error) {
+	return p.peer(ctx, kind, "-dir", dir)
+}
+
+// PeerOn starts one of the peers that keep what they store in a database, at a URL. That of kind
+// "river" also works what it stores, that of kind "river-insert" does not.
+func (p Programs) PeerOn(ctx context.Context, kind, url string) (*Server, error) {
+	return p.peer(ctx, kind, "-to", url)
+}
+
+func (p Programs) peer(ctx context.Context, kind string, where ...string) (*Server, error) {
 	addr, err := proc.FreeAddr()
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{Kind: kind, Addr: addr, Admin: addr}
 	listens := func() bool { return proc.Listens(addr) }
-	if kind == "river" {
-		return s.start(ctx, nil, listens, p.River, "-addr", addr, "-dir", dir)
+	args := append([]string{"-addr", addr}, where...)
+	switch kind {
+	case "river":
+		return s.start(ctx, nil, listens, p.River, args...)
+	case "river-insert":
+		return s.start(ctx, nil, listens, p.River, append(args, "-work=false")...)
 	}
-	return s.start(ctx, nil, listens, p.Self, "serve", "-kind", kind, "-addr", addr, "-dir", dir)
+	return s.start(ctx, nil, listens, p.Self, append([]string{"serve", "-kind", kind}, args...)...)
 }
 
 func (s *Server) start(ctx context.Context, env []string, ready func() bool, name string,

@@ -50,6 +50,10 @@ type Config struct {
 	Durable bool
 	// Lines are further lines of postgresql.conf.
 	Lines []string
+	// Folder is where the server's files are; it is made if it is missing. A cluster that is in it is
+	// started as it was made, and Close keeps the files. Whom root runs the server as must be able
+	// to reach it. Default: a new folder that Close removes.
+	Folder string
 	// Follow makes it a standby, which takes the log of another server and can only be read until
 	// it is promoted. It is asked at the address: perhaps that of a proxy before the server.
 	Follow string
@@ -78,13 +82,20 @@ func Start(conf Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := os.MkdirTemp("", "once-postgres-")
+	root := conf.Folder
+	if root == "" {
+		root, err = os.MkdirTemp("", "once-postgres-")
+	} else {
+		err = os.MkdirAll(root, 0o700)
+	}
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{bin: bin, root: root, conf: conf, as: as}
-	if err := s.create(); err != nil {
-		return nil, errors.Join(err, s.Close())
+	if _, err := os.Stat(filepath.Join(s.data(), "PG_VERSION")); err != nil {
+		if err := s.create(); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
 	}
 	for range startTries {
 		if s.port, err = freePort(); err != nil {
@@ -319,8 +330,13 @@ func (s *Server) end(signal os.Signal) {
 	}
 }
 
-// Close ends the server and removes its files. It is safe twice.
+// Close ends the server and removes its files, unless their folder was named: then it ends the
+// server in order. It is safe twice.
 func (s *Server) Close() error {
+	if s.conf.Folder != "" {
+		s.Stop()
+		return nil
+	}
 	s.Kill()
 	return os.RemoveAll(s.root)
 }

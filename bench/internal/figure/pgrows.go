@@ -1,0 +1,24 @@
+package figure
+
+import "github.com/oncekit/once/bench/internal/table"
+
+// pgRows are the lines of callbacks in PostgreSQL.
+func pgRows() []table.Row {
+	return []table.Row{
+		{ID: "pg-intake.insert", AtLeast: 2, Digits: 2,
+			Title: "PostgreSQL, intake, 256 connections: once / best INSERT and COMMIT each"},
+		{ID: "pg-intake.bare", Title: "  once / no store", AtLeast: .35, Digits: 2},
+		{ID: "pg-intake.river", Title: "  once / river's unique insert", AtLeast: 6, Digits: 1},
+		{ID: "pg-intake.flow-insert", AtLeast: 2, Digits: 2,
+			Title: "  with the flow at work: once / best INSERT and COMMIT each"},
+		{ID: "pg-intake.flow-bare", Title: "  with the flow at work: once / no store",
+			AtLeast: .35, Digits: 2},
+		{ID: "pg-intake.flow-river", Title: "  with the flow at work: once / river's unique insert",
+			AtLeast: 6, Digits: 1},
+		{ID: "pg-intake.rate", Title: "  once, stored and not yet worked, callbacks/s"},
+		{ID: "pg-intake.flow-rate", Title: "  once, with the flow at work, callbacks/s"},
+		{ID: "pg-intake.insert-rate", Title: "  best INSERT and COMMIT each, callbacks/s"},
+		{ID: "pg-intake.river-rate", Title: "  river's unique insert, callbacks/s"},
+		{ID: "pg-intake.bare-rate", Title: "  no store, requests/s"},
+	}
+}
