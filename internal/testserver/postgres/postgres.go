@@ -50,9 +50,9 @@ type Config struct {
 	Durable bool
 	// Lines are further lines of postgresql.conf.
 	Lines []string
-	// Folder is where the server's files are; it is made if it is missing. A cluster that is in it is
-	// started as it was made, and Close keeps the files. Whom root runs the server as must be able
-	// to reach it. Default: a new folder that Close removes.
+	// Folder is where the server's files are; it is made if it is missing. A cluster that is in it
+	// is started as it was made, and Close keeps the files. Whom root runs the server as must be
+	// able to reach it. Default: a new folder that Close removes.
 	Folder string
 	// Follow makes it a standby, which takes the log of another server and can only be read until
 	// it is promoted. It is asked at the address: perhaps that of a proxy before the server.
