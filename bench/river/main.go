@@ -1,5 +1,5 @@
-// Command river is the peer that hands each callback to riverqueue/river, behind the same handler as
-// the others. It is a module of its own because its SQLite library takes minutes to compile.
+// Command river is the peer that hands each callback to riverqueue/river, behind the same handler
+// as the others. It is a module of its own because its SQLite library takes minutes to compile.
 package main
 
 import (

@@ -75,8 +75,8 @@ func openSQLite(ctx context.Context, dir string, work bool) (queue, error) {
 	return open(ctx, riversqlite.New(db), work, db.Close)
 }
 
-// openPostgres opens a store in an empty database. pool_max_conns in the URL is how many connections
-// there are.
+// openPostgres opens a store in an empty database. pool_max_conns in the URL is how many
+// connections there are.
 func openPostgres(ctx context.Context, url string, work bool) (queue, error) {
 	pool, err := pgxpool.New(ctx, url)
 	if err != nil {

@@ -18,6 +18,11 @@ type work struct {
 	down bool
 	// backlog reads what was accepted and is not worked.
 	backlog func(serving.Metrics) int64
+	// serve runs fn with a server on a new, empty store; nil: on a file.
+	serve func(ctx context.Context, sink string, fn func(*serving.Server) error) error
+	// kept checks what the store has of the requests that were answered: all of them, and if done is
+	// true all of them worked. Nil: there is nothing to be looked into.
+	kept func(ctx context.Context, answered int64, done bool) error
 }
 
 func robots(down bool) work {
@@ -144,13 +149,17 @@ func (b *Bench) keepsUp(ctx context.Context, w work, rate float64, phase time.Du
 		if sink != nil {
 			addr = sink.Addr
 		}
-		return b.with(ctx, w.kind, "", addr, func(s *serving.Server) error {
-			held, err := b.probe(ctx, w, s, rate, phase)
+		return b.serveWork(ctx, w, addr, func(s *serving.Server) error {
+			held, answered, err := b.probe(ctx, w, s, rate, phase)
 			ok = held
-			if err != nil || !check || !ok || w.kind != "once" {
+			done := check && ok
+			if err == nil && done && w.kind == "once" {
+				err = b.allWorked(ctx, w, s, sink)
+			}
+			if err != nil || w.kept == nil {
 				return err
 			}
-			return b.allWorked(ctx, w, s, sink)
+			return w.kept(ctx, answered, done)
 		})
 	}
 	if w.down || w.kind != "once" {
@@ -161,8 +170,18 @@ func (b *Bench) keepsUp(ctx context.Context, w work, rate float64, phase time.Du
 	return ok, err
 }
 
+// serveWork runs fn with the server of a kind of load on an empty store.
+func (b *Bench) serveWork(ctx context.Context, w work, sink string,
+	fn func(*serving.Server) error) error {
+	if w.serve != nil {
+		return w.serve(ctx, sink, fn)
+	}
+	return b.with(ctx, w.kind, "", sink, fn)
+}
+
+// probe reports whether a server works what comes in at a rate, and how many requests it answered.
 func (b *Bench) probe(ctx context.Context, w work, s *serving.Server, rate float64,
-	phase time.Duration) (bool, error) {
+	phase time.Duration) (ok bool, answered int64, err error) {
 	p := b.plan(s, 256)
 	p.Path, p.Events = w.path, w.events
 	p.First = b.numbers(&p)
@@ -184,15 +203,15 @@ func (b *Bench) probe(ctx context.Context, w work, s *serving.Server, rate float
 	stop()
 	got := <-watched
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
 	if got.err != nil {
-		return false, got.err
+		return false, 0, got.err
 	}
-	ok := got.late <= got.early+batch && r.P99 < max(phase/lateShare, time.Second) && r.Unsent == 0
+	ok = got.late <= got.early+batch && r.P99 < max(phase/lateShare, time.Second) && r.Unsent == 0
 	b.logf("%-5s %-10s %6.0f/s for %v: backlog %.0f → %.0f  p99 %v  keeps up: %v", w.kind, w.path,
 		rate, phase, got.early, got.late, short(r.P99), ok)
-	return ok, nil
+	return ok, r.Answered, nil
 }
 
 // backlogAt returns the mean backlog in a span of time around a moment.

@@ -68,6 +68,8 @@ func Figures() []Figure {
 		{Name: "pages", About: "pages of the API over ten million rows", Measure: pages},
 		{Name: "pg-intake", About: "durable intake into PostgreSQL, and river's",
 			Measure: pgIntake, River: true},
+		{Name: "pg-end-to-end", About: "the rate that is worked as it comes in on PostgreSQL, and " +
+			"river's", Measure: pgEndToEnd, River: true},
 		{Name: "middleware", About: "what idempotency keys add to a handler, in process",
 			Measure: middleware},
 		{Name: "gateway-sqlite", About: "idempotency keys in a gateway over SQLite",

@@ -12,9 +12,8 @@ import (
 	"github.com/oncekit/once/internal/testserver/postgres"
 )
 
-// pgLines are the settings of the servers of PostgreSQL besides those that flush each commit: memory
-// as a machine of this size would give it, and no checkpoint in the middle of a phase because the
-// log is short.
+// pgLines are settings of the servers of PostgreSQL: memory as a small machine would give it, and no
+// checkpoint in the middle of a phase because the log is short.
 func pgLines() []string {
 	return []string{"shared_buffers = 512MB", "max_wal_size = 8GB", "checkpoint_timeout = 15min"}
 }
@@ -40,7 +39,7 @@ func (b *Bench) withPG(ctx context.Context, fn func(*pgServer) error) (err error
 func (b *Bench) withPGIn(ctx context.Context, dir string, fn func(*pgServer) error) (err error) {
 	server, err := postgres.Start(postgres.Config{Durable: true, Folder: dir, Lines: pgLines()})
 	if err != nil {
-		return fmt.Errorf("start PostgreSQL in %s (its user has to reach that folder): %w", dir, err)
+		return fmt.Errorf("start PostgreSQL in %s, which its user has to reach: %w", dir, err)
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
 	p := &pgServer{b: b, server: server}
@@ -51,7 +50,7 @@ func (b *Bench) withPGIn(ctx context.Context, dir string, fn func(*pgServer) err
 		return err
 	}
 	if fsync != "on" || commit != "on" {
-		return fmt.Errorf("PostgreSQL has fsync %s and synchronous_commit %s, want on", fsync, commit)
+		return fmt.Errorf("PostgreSQL has fsync %s, synchronous_commit %s, want on", fsync, commit)
 	}
 	return fn(p)
 }
@@ -145,7 +144,7 @@ func storedBy(kind, path string) string {
 	return "river_job"
 }
 
-// untilHolds waits until the database has so many rows.
+// untilHolds is holds for what is written behind an answer: it waits.
 func (d *database) untilHolds(ctx context.Context, from string, want int64) error {
 	ctx, cancel := context.WithTimeout(ctx, workedTime)
 	defer cancel()

@@ -20,5 +20,12 @@ func pgRows() []table.Row {
 		{ID: "pg-intake.insert-rate", Title: "  best INSERT and COMMIT each, callbacks/s"},
 		{ID: "pg-intake.river-rate", Title: "  river's unique insert, callbacks/s"},
 		{ID: "pg-intake.bare-rate", Title: "  no store, requests/s"},
+		{ID: "pg-end-to-end.river", AtLeast: 4, Digits: 1,
+			Title: "PostgreSQL, end to end, a transition and an effect each / river, end to end"},
+		{ID: "pg-end-to-end.robots-river", AtLeast: 4, Digits: 1,
+			Title: "  the robot example / river, end to end"},
+		{ID: "pg-end-to-end.rate", Title: "  once, a transition and an effect each, callbacks/s"},
+		{ID: "pg-end-to-end.robots-rate", Title: "  once, the robot example, callbacks/s"},
+		{ID: "pg-end-to-end.river-rate", Title: "  river, callbacks/s"},
 	}
 }
