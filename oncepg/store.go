@@ -200,9 +200,14 @@ func (s *Store) prepare(ctx context.Context) error {
 		return err
 	}
 	if s.cfg.NoMigrate {
-		return checkSchema(ctx, m, cfg)
+		err = checkSchema(ctx, m, cfg)
+	} else {
+		err = migrate(ctx, m, cfg)
 	}
-	return migrate(ctx, m, cfg)
+	if err != nil {
+		return err
+	}
+	return warnUnwatched(ctx, poolRunner{s.pool}, s.cfg.Logger)
 }
 
 // isNew reports whether the schema has no tables of a store yet.

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +21,13 @@ import (
 // openQueue opens a store that is closed when the test ends.
 func openQueue(t testing.TB, p *pgxpool.Pool) *oncepg.Store {
 	t.Helper()
-	s, err := oncepg.NewStore(p, oncepg.StoreConfig{Windows: 2, NodeLost: time.Hour})
+	return openQueueWith(t, p, oncepg.StoreConfig{})
+}
+
+func openQueueWith(t testing.TB, p *pgxpool.Pool, cfg oncepg.StoreConfig) *oncepg.Store {
+	t.Helper()
+	cfg.Windows, cfg.NodeLost = 2, time.Hour
+	s, err := oncepg.NewStore(p, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,6 +140,18 @@ func TestABatchIsNotRepeatedWhenItsBarrierBreaks(t *testing.T) {
 	t.Parallel()
 	pair := testserver.PostgresWithStandby(t, "on")
 	admin := pool(t, pair.Primary.URL("postgres")+"&synchronous_commit=local")
+	for p, want := range map[*pgxpool.Pool]string{
+		pool(t, pair.URL()): "oncepg.Watch", watchedPool(t, pair.URL()): "",
+	} {
+		var told testserver.Text
+		log := slog.New(slog.NewTextHandler(&told, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		if err := openQueueWith(t, p, oncepg.StoreConfig{Logger: log}).Close(); err != nil {
+			t.Error(err)
+		}
+		if s := told.String(); !strings.Contains(s, want) || (s == "") != (want == "") {
+			t.Errorf("the log says %q, want %q", s, want)
+		}
+	}
 	s := openQueue(t, watchedPool(t, pair.URL()))
 	if _, err := s.Append(t.Context(), []queue.Arrival{queueArrival(1)}); err != nil {
 		t.Fatal(err)
