@@ -35,6 +35,7 @@ type Bench struct {
 
 	samples []table.Sample
 	serial  int64
+	pairs   int // how many pairs of nodes were measured
 }
 
 // Figure is one thing that can be measured by its name.
@@ -70,6 +71,7 @@ func Figures() []Figure {
 			Measure: pgIntake, River: true},
 		{Name: "pg-end-to-end", About: "the rate that is worked as it comes in on PostgreSQL, and " +
 			"river's", Measure: pgEndToEnd, River: true},
+		{Name: "pg-nodes", About: "two nodes on one PostgreSQL beside one", Measure: pgNodes},
 		{Name: "middleware", About: "what idempotency keys add to a handler, in process",
 			Measure: middleware},
 		{Name: "gateway-sqlite", About: "idempotency keys in a gateway over SQLite",

@@ -27,5 +27,12 @@ func pgRows() []table.Row {
 		{ID: "pg-end-to-end.rate", Title: "  once, a transition and an effect each, callbacks/s"},
 		{ID: "pg-end-to-end.robots-rate", Title: "  once, the robot example, callbacks/s"},
 		{ID: "pg-end-to-end.river-rate", Title: "  river, callbacks/s"},
+		{ID: "pg-nodes.intake", Title: "PostgreSQL, intake: two nodes / one", AtLeast: .9, Digits: 2},
+		{ID: "pg-nodes.worked", Title: "  accepted and worked to the end: two nodes / one",
+			AtLeast: .9, Digits: 2},
+		{ID: "pg-nodes.intake-two", Title: "  intake, two nodes, callbacks/s"},
+		{ID: "pg-nodes.intake-one", Title: "  intake, one node, callbacks/s"},
+		{ID: "pg-nodes.worked-two", Title: "  accepted and worked, two nodes, callbacks/s"},
+		{ID: "pg-nodes.worked-one", Title: "  accepted and worked, one node, callbacks/s"},
 	}
 }
