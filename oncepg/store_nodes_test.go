@@ -265,6 +265,42 @@ func TestD05AnOrderKeyStaysInOrderOverTwoNodes(t *testing.T) {
 	}
 }
 
+// A callback that arrives while a turn runs, is worked in it and waits for a resource, is woken by
+// one that arrives behind it and frees the resource in the same turn.
+func TestAWaiterThatArrivesInTheMiddleOfATurnIsWokenInIt(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, openPool(t, testserver.Postgres(t).URL(), 6), StoreConfig{Poll: time.Hour})
+	receive := func(name string) {
+		if _, err := s.Append(context.Background(), []queue.Arrival{testArrival(name,
+			name)}); err != nil {
+			t.Error(err)
+		}
+	}
+	receive("first")
+	var worked []string
+	got, err := s.Step(t.Context(), queue.StepRequest{Lane: testLane, Max: 10,
+		Decide: func(_ queue.View, r queue.Row) (queue.Settlement, error) {
+			worked = append(worked, r.Task)
+			wait := queue.WaitResource("road", "1")
+			switch {
+			case r.Task == "first":
+				receive("waits")
+				receive("frees")
+			case r.Task == "frees":
+				return queue.Settlement{State: queue.Done,
+					Wake: []queue.Wake{{Wait: wait, First: true}}}, nil
+			case len(worked) == 2:
+				return queue.Settlement{State: queue.Parked,
+					Park: &queue.Park{Waits: []string{wait}, Limit: time.Hour}}, nil
+			}
+			return queue.Settlement{State: queue.Done}, nil
+		}})
+	if want := []string{"first", "waits", "frees", "waits"}; err != nil ||
+		!slices.Equal(worked, want) {
+		t.Errorf("%+v, %v: worked %v, want %v", got, err, worked, want)
+	}
+}
+
 // What is no text to PostgreSQL, and what is too long for an index, is kept as it came and found.
 func TestTextsOfAnyKindAndLengthAreKeptAndFound(t *testing.T) {
 	t.Parallel()

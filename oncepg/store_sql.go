@@ -43,11 +43,13 @@ const arrivalColumns = `a.seq, a.n, a.at, a.outcome, a.peer, a.accepted, a.finge
 const resourceColumns = `r.kind, r.name, r.fence, r.flow, r.task, r.freeing, r.since_at, r.version`
 
 // settingsSQL lets a transaction end that its process does not go on with ($1, milliseconds), and
-// its commit be durable even where the default is that it need not.
+// its commit be durable even where the default is that it need not. Every statement has an index: a
+// plan that was made while a table was small, and is kept, must not read all of it when it is large.
 const settingsSQL = `SELECT set_config('idle_in_transaction_session_timeout', $1::text, true),
 	set_config('synchronous_commit', CASE current_setting('synchronous_commit')
 		WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true),
-	set_config('statement_timeout', '0', true)`
+	set_config('statement_timeout', '0', true), set_config('enable_seqscan', 'off', true),
+	set_config('jit', 'off', true)`
 
 func newStoreSQL(schema string) *storeSQL {
 	s := &storeSQL{schema: quoteColumn(schema) + "."}

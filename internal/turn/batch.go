@@ -43,7 +43,7 @@ type Batch struct {
 	state State
 	lanes map[string]*LaneState
 	lines map[lineKey]*Line
-	// highest is above the numbers of all rows there are.
+	// highest is no less than the numbers of all rows that earlier batches have seen.
 	highest int64
 
 	Rows      *Shelf[int64, Row]
@@ -58,8 +58,8 @@ type Batch struct {
 	deltas     map[CounterKey]int64
 	// undo takes changes back, last first. durable runs once the batch is committed.
 	undo, durable []func()
-	// rang are lanes in which rows became due.
-	rang map[string]bool
+	// rang counts, by lane, how often rows became due.
+	rang map[string]int
 	// woken are rows that were woken, in order.
 	woken []int64
 	// size is about how many bytes the batch writes.
@@ -67,10 +67,10 @@ type Batch struct {
 }
 
 // New begins a batch at a time of the store's clock. state is what the last commit left; highest is
-// a number that no row of it is above.
+// no less than the number of any row that was there then. Others may come while the batch runs.
 func New(c Config, stored Stored, state State, now Stamp, highest int64) *Batch {
 	t := &Batch{Config: c, stored: stored, now: max(now, state.At), start: state, state: state,
-		lanes: map[string]*LaneState{}, deltas: map[CounterKey]int64{}, rang: map[string]bool{},
+		lanes: map[string]*LaneState{}, deltas: map[CounterKey]int64{}, rang: map[string]int{},
 		lines: map[lineKey]*Line{}, highest: highest, byIdentity: map[identityKey]*Row{}}
 	for _, l := range state.Lanes {
 		t.lanes[l.Name] = &l
@@ -188,7 +188,7 @@ func (t *Batch) timer(at Stamp) {
 }
 
 // ring notes that a row of a lane became due.
-func (t *Batch) ring(lane string) { t.rang[lane] = true }
+func (t *Batch) ring(lane string) { t.rang[lane]++ }
 
 // State is the state as the commit writes it. Changed tells whether it is another than that of the
 // last commit, its time aside.

@@ -96,7 +96,7 @@ func (q *RowQuery) by(r *Row) int64 {
 
 // selectRows returns the first rows of a query as the batch has them.
 func (t *Batch) selectRows(q RowQuery, limit int) ([]*Row, error) {
-	stored, err := t.stored.Rows(&q, limit+t.changedIn(q.After, q.Upto))
+	stored, err := t.stored.Rows(&q, limit+t.changedOf(&q))
 	if err != nil {
 		return nil, err
 	}
@@ -107,12 +107,12 @@ func (t *Batch) selectRows(q RowQuery, limit int) ([]*Row, error) {
 	return out[:min(limit, len(out))], nil
 }
 
-// changedIn returns how many rows the batch has changed between two numbers: so many of those that
-// the database finds may not count.
-func (t *Batch) changedIn(after, upto int64) int {
+// changedOf returns how many rows the batch has changed that the database finds as they were: so
+// many of those that it returns may not count.
+func (t *Batch) changedOf(q *RowQuery) int {
 	n := 0
 	for _, seq := range t.Rows.dirty {
-		if seq > after && (upto == 0 || seq <= upto) {
+		if old := t.Rows.cells[seq].old; old != nil && q.Match(old) {
 			n++
 		}
 	}

@@ -63,10 +63,13 @@ func (t *Batch) stepRows(r queue.StepRequest) (out queue.Stepped, err error) {
 	begun := time.Now() // a bound on the writer's own time, not the store's clock
 	var rows []*Row
 	woken, stopped := len(t.woken), false
-	looked := 0
+	looked, after, rang := 0, int64(0), t.rang[r.Lane]
 	for ; looked < limit && !stopped; looked++ {
 		if len(rows) == 0 {
-			if rows, err = t.due(r.Lane, 0, min(limit-looked, dueChunk)); err != nil {
+			if rang != t.rang[r.Lane] { // one before those that were read may be due by now
+				rang, after = t.rang[r.Lane], 0
+			}
+			if rows, err = t.due(r.Lane, after, min(limit-looked, dueChunk)); err != nil {
 				return out, err
 			}
 			if err := t.prefetchTasks(rows); err != nil {
@@ -78,6 +81,7 @@ func (t *Batch) stepRows(r queue.StepRequest) (out queue.Stepped, err error) {
 			if woken = len(t.woken); len(rows) == 0 {
 				break
 			}
+			after = rows[len(rows)-1].Seq
 		}
 		if rows, err = t.addWoken(rows, r.Lane, t.woken[woken:]); err != nil {
 			return out, err

@@ -40,6 +40,9 @@ func (t *Batch) wake(w queue.Wake, cause *Row) error {
 		return nil
 	}
 	all := UnfinishedWake{Wait: w.Wait, Upto: t.highest}
+	for _, seq := range t.Rows.dirty { // they may have come since the batch began
+		all.Upto = max(all.Upto, seq)
+	}
 	if cause != nil {
 		all.Cause = cause.Seq
 	}
