@@ -112,10 +112,13 @@ func (t *txn) receive(a *queue.Arrival) (queue.Receipt, error) {
 const insertRow = `INSERT INTO rows (seq, identity, kind, lane, phase, flags, revision, received_at,
 	expires_at, retention, keep_body, source, event, flow, task, order_key, key, resource, cause,
 	trace, peer, fingerprint, meta, body)
-	VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (identity) DO NOTHING`
+	VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 
 // insert stores a new row and reports false if its identity is known.
 func (t *txn) insert(a *queue.Arrival, revision int64) (seq int64, fresh bool, err error) {
+	if known, err := t.isKnown(a.Identity); known || err != nil {
+		return 0, false, err
+	}
 	lane, err := t.laneFor(a.Lane, a.Kind)
 	if err != nil {
 		return 0, false, err
@@ -164,9 +167,6 @@ func (t *txn) insert(a *queue.Arrival, revision int64) (seq int64, fresh bool, e
 	if err := q.run(); err != nil {
 		return 0, false, err
 	}
-	if t.c.raw.Changes() == 0 {
-		return 0, false, nil
-	}
 	t.stored(a, seq, lane, p)
 	if a.State.Final() {
 		return seq, true, t.sweepLater(seq, t.now+keepBody(a))
@@ -179,6 +179,7 @@ func (t *txn) stored(a *queue.Arrival, seq, lane int64, p phase) {
 	s := t.s
 	s.nextSeq = seq + 1
 	s.newTerms.add(seq, a)
+	t.putPlace(a.Identity, seq)
 	t.onUndo(func() { // no gap at the end: the index goes by these numbers
 		s.nextSeq = seq
 		s.newTerms.undo(seq)
@@ -229,7 +230,7 @@ func needsEscape(r rune) bool {
 
 // repeat answers an arrival whose identity is known.
 func (t *txn) repeat(a *queue.Arrival) (queue.Receipt, error) {
-	first, err := t.rowBy(byIdentity, a.Identity[:])
+	first, err := t.s.rowOf(t.c, a.Identity)
 	if err != nil {
 		return queue.Receipt{}, err
 	}
@@ -260,7 +261,7 @@ func (t *txn) repeatOf(row *stored, a *queue.Arrival) (queue.Receipt, error) {
 		return queue.Receipt{}, err
 	}
 	if revision != "" { // a person made this content a revision: it is known
-		worked, err := rowByID(t.c, queue.Callback, revision)
+		worked, err := t.s.rowByID(t.c, queue.Callback, revision)
 		if err != nil && !errors.Is(err, once.ErrNotFound) {
 			return queue.Receipt{}, err
 		}

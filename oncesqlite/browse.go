@@ -222,7 +222,7 @@ func hasPart(keyText, part string) bool {
 // Row returns one row with everything that is kept about it.
 func (s *Store) Row(ctx context.Context, k queue.Kind, id string) (d queue.RowDetail, err error) {
 	err = s.read(ctx, func(c *conn) error {
-		row, err := rowByID(c, k, id)
+		row, err := s.rowByID(c, k, id)
 		if err != nil {
 			return err
 		}

@@ -258,7 +258,7 @@ func scans(t *testing.T, s *Store) (found []string) {
 // eachIndexIsMissed drops one index after the other, each of which has to be missed.
 func eachIndexIsMissed(t *testing.T, s *Store) {
 	t.Helper()
-	for _, index := range []string{"rows_work", "rows_identity", "tasks_task", "rejected_source",
+	for _, index := range []string{"rows_work", "tasks_task", "rejected_source",
 		"audit_target"} {
 		before := len(scans(t, s))
 		err := s.do(t.Context(), &op{run: func(x *txn) error {

@@ -19,7 +19,7 @@ func (s *Store) act(ctx context.Context, k queue.Kind, id string, by queue.Actio
 		return errAction
 	}
 	err := s.do(ctx, &op{run: func(t *txn) error {
-		row, err := rowByID(t.c, k, id)
+		row, err := s.rowByID(t.c, k, id)
 		if err != nil {
 			return err
 		}

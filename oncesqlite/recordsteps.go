@@ -32,13 +32,13 @@ const (
 	wholeData = math.MaxInt32
 )
 
-// byPlace finds the record of an identity ?2 by its first bytes ?3; see records.sql.
-const byPlace = "SELECT " + recordColumns +
+// recordByPlace finds the record of an identity ?2 by its first bytes ?3; see records.sql.
+const recordByPlace = "SELECT " + recordColumns +
 	" FROM records WHERE substr(identity, 1, 8) = ?3 AND identity = ?2"
 
 // recordBy returns the record of an identity; nil: there is none.
 func recordBy(c *conn, id once.Identity, maxData int64) (row *record, err error) {
-	s, err := c.prepare(byPlace)
+	s, err := c.prepare(recordByPlace)
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,19 @@ var schema string
 //go:embed records.sql
 var recordSchema string
 
-const placeRecords = `DROP INDEX records_identity;
+// What brings a store of an earlier schema up to this one.
+const (
+	placeRecords = `DROP INDEX records_identity;
 CREATE INDEX records_place ON records(substr(identity, 1, 8));`
+	placeRows = `CREATE TABLE places (
+  place BLOB NOT NULL,
+  seq   INTEGER NOT NULL,
+  PRIMARY KEY (place, seq)
+) STRICT, WITHOUT ROWID;
+INSERT INTO places SELECT substr(identity, 1, 8), seq FROM rows ORDER BY identity;
+INSERT INTO meta SELECT 'placed', coalesce(max(seq), 0) FROM rows;
+DROP INDEX rows_identity;`
+)
 
 // schemaVersion is what PRAGMA user_version holds, and oldestSchema the one from which a store can
 // be brought up to it. applicationID marks the file as ours.
@@ -36,6 +47,7 @@ const (
 	metaClock   = "clock"   // the latest time that was given out at a close or a sweep
 	metaIndexed = "indexed" // rows up to this seq are in the search index
 	metaFence   = "fence"   // the highest fence of a record ever swept
+	metaPlaced  = "placed"  // rows up to this seq are in the table of places
 	metaSeq     = "seq"     // the highest seq ever swept: numbers are not used again
 	metaPlan    = "plan"    // what the configuration named when the store was last used
 )
@@ -116,8 +128,8 @@ func (s *Store) upgradeSchema() error {
 	if version == 3 {
 		text = placeRecords
 	}
-	text = fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA user_version=%d;\nCOMMIT;", text,
-		schemaVersion)
+	text = fmt.Sprintf("BEGIN IMMEDIATE;\n%s\n%s\nPRAGMA user_version=%d;\nCOMMIT;", text,
+		placeRows, schemaVersion)
 	if err := s.w.raw.Exec(text); err != nil {
 		return fmt.Errorf("bring schema %d up to %d: %w", version, schemaVersion, err)
 	}
@@ -178,7 +190,7 @@ func (s *Store) recover() error {
 // reload reads what the writer keeps in memory of a file that was just opened.
 func (s *Store) reload() error {
 	for _, load := range []func() error{
-		s.loadLanes, s.loadSeq, s.loadCounts, s.loadLines, s.loadWaits, s.loadTimersErr,
+		s.loadLanes, s.loadSeq, s.loadPlaces, s.loadCounts, s.loadLines, s.loadWaits, s.loadTimersErr,
 		s.loadRecords,
 	} {
 		if err := load(); err != nil {

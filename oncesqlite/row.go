@@ -1,6 +1,7 @@
 package oncesqlite
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -33,9 +34,9 @@ const (
 )
 
 const (
-	byIdentity = "SELECT " + rowColumns + " FROM rows WHERE identity = ?"
-	bySeq      = "SELECT " + rowColumns + " FROM rows WHERE seq = ?"
-	byPublicID = "SELECT " + rowColumns + " FROM rows WHERE identity >= ? AND identity < ? LIMIT 1"
+	bySeq = "SELECT " + rowColumns + " FROM rows WHERE seq = ?"
+	// byPlace reads a row that was found by its place, if it has such an identity.
+	byPlace = bySeq + " AND identity >= ? AND identity <= ?"
 )
 
 // rowBy reads one row; once.ErrNotFound if there is none.
@@ -56,12 +57,14 @@ func readRow(c *conn, query string, args ...any) (*stored, error) {
 }
 
 // rowByID reads a row by its kind and public id.
-func rowByID(c *conn, k queue.Kind, id string) (*stored, error) {
+func (s *Store) rowByID(c *conn, k queue.Kind, id string) (*stored, error) {
 	prefix, err := once.ParseID(id)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", once.ErrNotFound, err)
 	}
-	row, err := readRow(c, byPublicID, prefix[:], after(prefix[:]))
+	last := once.Identity(bytes.Repeat([]byte{0xff}, len(once.Identity{})))
+	copy(last[:], prefix[:])
+	row, err := s.rowBetween(c, prefix[:], last[:])
 	if err != nil {
 		return nil, err
 	}
@@ -69,18 +72,6 @@ func rowByID(c *conn, k queue.Kind, id string) (*stored, error) {
 		return nil, once.ErrNotFound
 	}
 	return row, nil
-}
-
-// after returns the least bytes that are above every extension of prefix.
-func after(prefix []byte) []byte {
-	out := cloneBytes(prefix)
-	for i := len(out) - 1; i >= 0; i-- {
-		out[i]++
-		if out[i] != 0 {
-			return out
-		}
-	}
-	return append(cloneBytes(prefix), 0xff)
 }
 
 // scanRow reads the columns of headColumns, and of rowColumns when full.

@@ -112,6 +112,9 @@ func checkFile(t *testing.T, s *Store) {
 		if err != nil {
 			return err
 		}
+		if err := checkPlaces(s, c); err != nil {
+			problems = append(problems, err.Error())
+		}
 		err = c.query("SELECT state FROM records", func(r *stmt) error {
 			want[counterKey{recordCounts, "", string(recordState(r.int(0)).name())}]++
 			return nil

@@ -178,6 +178,7 @@ type Store struct {
 	health  health
 	present present
 	records Records
+	places  places
 }
 
 var (

@@ -80,6 +80,9 @@ func (t *txn) sweepRow(row *stored) error {
 			return err
 		}
 	}
+	if err := t.dropPlace(row.Identity, row.Seq); err != nil {
+		return err
+	}
 	if row.Seq == t.s.nextSeq-1 { // the numbers of swept rows are not used again
 		if err := t.setMeta(metaSeq, row.Seq); err != nil {
 			return err

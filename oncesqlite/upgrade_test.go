@@ -2,6 +2,7 @@ package oncesqlite
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -43,20 +44,33 @@ func schema2At(t *testing.T, cfg Config, dsn string) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	change(t, dsn, "DROP TABLE records", "DELETE FROM counters WHERE kind = 4",
-		"DELETE FROM meta WHERE name = 'fence'", "PRAGMA user_version=2")
+	change(t, dsn, append(withoutPlaces, "DROP TABLE records",
+		"DELETE FROM counters WHERE kind = 4", "DELETE FROM meta WHERE name = 'fence'",
+		"PRAGMA user_version=2")...)
 }
 
-func TestRecordsOfTheSchemaBeforePlacesAreFoundByThem(t *testing.T) {
+// withoutPlaces makes a store of this schema one of those before places.
+var withoutPlaces = []string{"DROP TABLE places", "DELETE FROM meta WHERE name = 'placed'",
+	"CREATE UNIQUE INDEX rows_identity ON rows(identity)"}
+
+func TestAStoreOfTheSchemaBeforePlacesIsBroughtUpToThem(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "once.db")
 	s := openAt(t, Config{Path: path})
+	for i := range 3 * placeGeneration {
+		mustAppend(t, s, callback(fmt.Sprint(i)))
+	}
 	mustComplete(t, s.Records(), mustClaim(t, s.Records(), claimOf("a")), "done")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	change(t, "file:"+path, "DROP INDEX records_place",
-		"CREATE UNIQUE INDEX records_identity ON records(identity)", "PRAGMA user_version=3")
+	change(t, "file:"+path, append(withoutPlaces, "DROP INDEX records_place",
+		"CREATE UNIQUE INDEX records_identity ON records(identity)", "PRAGMA user_version=3")...)
 	s = openAt(t, Config{Path: path})
+	for i := range 3 * placeGeneration {
+		if r := mustAppend(t, s, callback(fmt.Sprint(i)))[0]; r.Outcome != queue.Duplicate {
+			t.Fatalf("callback %d: %s", i, r.Outcome)
+		}
+	}
 	wantReplay(t, s.Records(), "a", "done")
 	mustClaim(t, s.Records(), claimOf("b"))
 	checkFile(t, s)
@@ -71,7 +85,7 @@ func TestARecordIsFoundByItsPlace(t *testing.T) {
 	s := openAt(t, Config{Path: filepath.Join(t.TempDir(), "once.db")})
 	plan := ""
 	err := s.read(t.Context(), func(c *conn) error {
-		return c.query("EXPLAIN QUERY PLAN "+byPlace, func(r *stmt) error {
+		return c.query("EXPLAIN QUERY PLAN "+recordByPlace, func(r *stmt) error {
 			plan += r.text(3) + "\n"
 			return nil
 		})

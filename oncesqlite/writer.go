@@ -242,6 +242,9 @@ func (s *Store) commitTx(u *unflushed) error {
 
 // runAll runs the operations, each so that its failure undoes only itself.
 func (t *txn) runAll(batch []*op, extra func(*txn) error) error {
+	if err := t.movePlaces(); err != nil {
+		return err
+	}
 	if err := extra(t); err != nil {
 		return err
 	}

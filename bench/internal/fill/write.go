@@ -79,6 +79,14 @@ func openTable(path, table string) (db *sqlite3.Conn, indexes []string, err erro
 	return db, indexes, nil
 }
 
+// placeRows writes where rows are found. In a store that grew, the pages are about two thirds full:
+// those of the last three of ten come into pages that are.
+var placeRows = []string{
+	"INSERT INTO places SELECT substr(identity, 1, 8), seq FROM rows WHERE seq % 10 < 7 ORDER BY 1",
+	"INSERT INTO places SELECT substr(identity, 1, 8), seq FROM rows WHERE seq % 10 >= 7 ORDER BY 1",
+	"INSERT INTO meta SELECT 'placed', max(seq) FROM rows",
+}
+
 // closeTable carries out what is left to do, such as to make the indexes, ends the transaction, and
 // gives the file back in WAL mode.
 func closeTable(db *sqlite3.Conn, rest ...string) error {
@@ -210,7 +218,7 @@ func (w *writer) close() error {
 			return fmt.Errorf("write counters: %w", err)
 		}
 	}
-	if err := closeTable(w.db, w.indexes...); err != nil {
+	if err := closeTable(w.db, append(w.indexes, placeRows...)...); err != nil {
 		return err
 	}
 	return w.release()

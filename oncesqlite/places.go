@@ -1,0 +1,279 @@
+package oncesqlite
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/oncekit/once"
+)
+
+// Identities are digests: rows that come one after the other have identities in no order at all, so
+// that an index over them costs each row a page of its own, which is read, written to the WAL and
+// written back. So the place of a row, the first bytes of its identity, stays in memory at first.
+// When a generation of rows has come, their places go into the table in the table's own order, many
+// to a page, a few with each transaction; meanwhile the next generation fills. Of the rows up to
+// metaPlaced all places are in the table; those of later ones are read from the rows themselves
+// when the file is opened.
+//
+// Two rows may share a place, if only because somebody looked for two identities that do: whoever
+// finds a row by its place compares the whole identity.
+
+// placeGeneration is how many rows a generation has. Tests have small ones.
+var placeGeneration = 128 << 10
+
+const (
+	// placeBuckets are the parts in which a generation goes into the table, by the first bits.
+	placeBuckets = 1 << placeBits
+	placeBits    = 10
+	// placeHaste is by how much faster the old generation goes than the young one comes.
+	placeHaste = 1.5
+)
+
+// placeOf is the place of an identity. As a number it orders as its bytes do.
+func placeOf(id []byte) uint64 { return binary.BigEndian.Uint64(id) }
+
+// placed is a row at its place.
+type placed struct {
+	place uint64
+	seq   int64
+}
+
+// generation are rows whose places need not be in the table yet.
+type generation struct {
+	at      map[uint64]int64
+	more    []placed // those whose place has another one
+	buckets [placeBuckets][]placed
+	added   int   // rows that came, also if they are gone
+	last    int64 // no row of it has a greater seq; known once it is the old one
+}
+
+func newGeneration() *generation { return &generation{at: map[uint64]int64{}} }
+
+func (g *generation) add(p placed) {
+	if _, taken := g.at[p.place]; taken {
+		g.more = append(g.more, p)
+		return
+	}
+	g.at[p.place] = p.seq
+}
+
+// remove takes a row out, and reports whether it was there. Its bucket may go on naming it.
+func (g *generation) remove(p placed) bool {
+	if i := slices.Index(g.more, p); i >= 0 {
+		g.more = slices.Delete(g.more, i, i+1)
+		return true
+	}
+	if seq, found := g.at[p.place]; !found || seq != p.seq {
+		return false
+	}
+	delete(g.at, p.place)
+	return true
+}
+
+func (g *generation) has(p placed) bool {
+	seq, found := g.at[p.place]
+	return found && seq == p.seq || slices.Contains(g.more, p)
+}
+
+// find appends the rows at a place.
+func (g *generation) find(seqs []int64, place uint64) []int64 {
+	if g == nil {
+		return seqs
+	}
+	if seq, found := g.at[place]; found {
+		seqs = append(seqs, seq)
+	}
+	for _, p := range g.more {
+		if p.place == place {
+			seqs = append(seqs, p.seq)
+		}
+	}
+	return seqs
+}
+
+// places are those in memory. The goroutine that writes changes them, others only look.
+type places struct {
+	mu         sync.RWMutex
+	young, old *generation // old: nil if all older ones are in the table
+	// Of the goroutine that writes: how many buckets of the old one are in the table.
+	through int
+}
+
+// add notes a new row.
+func (p *places) add(id once.Identity, seq int64) {
+	at := placed{placeOf(id[:]), seq}
+	p.mu.Lock()
+	p.young.add(at)
+	p.mu.Unlock()
+	bucket := &p.young.buckets[at.place>>(64-placeBits)]
+	*bucket = append(*bucket, at)
+	p.young.added++
+}
+
+// remove forgets a row, and returns what takes that back.
+func (p *places) remove(at placed) (undo func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, g := range []*generation{p.young, p.old} {
+		if g != nil && g.remove(at) {
+			return func() {
+				p.mu.Lock()
+				g.add(at)
+				p.mu.Unlock()
+			}
+		}
+	}
+	return func() {}
+}
+
+// find returns the rows at a place that are known in memory. One that is not committed yet may be
+// among them.
+func (p *places) find(place uint64) []int64 {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.old.find(p.young.find(nil, place), place)
+}
+
+// rowsAt returns the rows at a place. Memory is asked first: what leaves it is in the table by then.
+func (s *Store) rowsAt(c *conn, id []byte) ([]int64, error) {
+	seqs := s.places.find(placeOf(id))
+	q, err := c.prepare("SELECT seq FROM places WHERE place = ?")
+	if err != nil {
+		return nil, err
+	}
+	q.bindBlob(1, id[:8])
+	for q.step() {
+		if seq := q.int(0); !slices.Contains(seqs, seq) {
+			seqs = append(seqs, seq)
+		}
+	}
+	return seqs, q.reset()
+}
+
+// rowOf reads the row of an identity; once.ErrNotFound if there is none.
+func (s *Store) rowOf(c *conn, id once.Identity) (*stored, error) {
+	return s.rowBetween(c, id[:], id[:])
+}
+
+// rowBetween reads the one row whose identity lies between two that share their place.
+func (s *Store) rowBetween(c *conn, first, last []byte) (*stored, error) {
+	seqs, err := s.rowsAt(c, first)
+	if err != nil {
+		return nil, err
+	}
+	for _, seq := range seqs {
+		row, err := readRow(c, byPlace, seq, first, last)
+		if !errors.Is(err, once.ErrNotFound) {
+			return row, err
+		}
+	}
+	return nil, once.ErrNotFound
+}
+
+// isKnown reports whether an identity has a row.
+func (t *txn) isKnown(id once.Identity) (bool, error) {
+	seqs, err := t.s.rowsAt(t.c, id[:])
+	for _, seq := range seqs {
+		n, err := t.c.int("SELECT count(*) FROM rows WHERE seq = ? AND identity = ?", seq, id[:])
+		if n > 0 || err != nil {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// putPlace notes where a new row is.
+func (t *txn) putPlace(id once.Identity, seq int64) {
+	t.s.places.add(id, seq)
+	t.onUndo(func() { t.s.places.remove(placed{placeOf(id[:]), seq}) })
+}
+
+// dropPlace forgets where a row was.
+func (t *txn) dropPlace(id once.Identity, seq int64) error {
+	t.onUndo(t.s.places.remove(placed{placeOf(id[:]), seq}))
+	return t.c.exec("DELETE FROM places WHERE place = ? AND seq = ?", id[:8], seq)
+}
+
+// movePlaces puts some places of the old generation into the table: as many as keep it ahead of the
+// young one. It begins a transaction, in which no row has come yet.
+func (t *txn) movePlaces() error {
+	p := &t.s.places
+	newest := t.s.nextSeq - 1
+	if p.old == nil {
+		if p.young.added < placeGeneration {
+			return nil
+		}
+		p.mu.Lock()
+		p.young.last = newest
+		p.old, p.young, p.through = p.young, newGeneration(), 0
+		p.mu.Unlock()
+	}
+	old := p.old
+	came := float64(newest-old.last) / float64(placeGeneration)
+	goal := min(int(came*placeHaste*placeBuckets), placeBuckets)
+	if p.through >= goal {
+		return nil
+	}
+	before := p.through
+	t.onUndo(func() { p.through = before })
+	for ; p.through < goal; p.through++ {
+		if err := t.moveBucket(old, p.through); err != nil {
+			return err
+		}
+	}
+	if p.through < placeBuckets {
+		return nil
+	}
+	t.durable = append(t.durable, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.old == old {
+			p.old = nil
+		}
+	})
+	return t.setMeta(metaPlaced, old.last)
+}
+
+func (t *txn) moveBucket(g *generation, n int) error {
+	bucket := g.buckets[n]
+	slices.SortFunc(bucket, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.seq, b.seq))
+	})
+	q, err := t.c.prepare("INSERT OR IGNORE INTO places VALUES (?, ?)")
+	if err != nil {
+		return err
+	}
+	var place [8]byte
+	for _, at := range bucket {
+		if !g.has(at) { // it was taken back, or removed
+			continue
+		}
+		binary.BigEndian.PutUint64(place[:], at.place)
+		q.bindBlob(1, place[:])
+		q.bindInt(2, at.seq)
+		if err := q.run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadPlaces reads the places that need not be in the table.
+func (s *Store) loadPlaces() error {
+	upTo, err := s.metaInt(metaPlaced)
+	if err != nil {
+		return err
+	}
+	s.places.mu.Lock()
+	s.places.young, s.places.old, s.places.through = newGeneration(), nil, 0
+	s.places.mu.Unlock()
+	return s.w.query("SELECT seq, identity FROM rows WHERE seq > ?", func(r *stmt) error {
+		var id once.Identity
+		copy(id[:], r.raw.ColumnRawBlob(1))
+		s.places.add(id, r.int(0))
+		return nil
+	}, upTo)
+}
