@@ -60,6 +60,14 @@ func (g *generation) add(p placed) {
 	g.at[p.place] = p.seq
 }
 
+// put adds a row that is new.
+func (g *generation) put(p placed) {
+	g.add(p)
+	bucket := &g.buckets[p.place>>(64-placeBits)]
+	*bucket = append(*bucket, p)
+	g.added++
+}
+
 // remove takes a row out, and reports whether it was there. Its bucket may go on naming it.
 func (g *generation) remove(p placed) bool {
 	if i := slices.Index(g.more, p); i >= 0 {
@@ -103,14 +111,10 @@ type places struct {
 }
 
 // add notes a new row.
-func (p *places) add(id once.Identity, seq int64) {
-	at := placed{placeOf(id[:]), seq}
+func (p *places) add(at placed) {
 	p.mu.Lock()
-	p.young.add(at)
-	p.mu.Unlock()
-	bucket := &p.young.buckets[at.place>>(64-placeBits)]
-	*bucket = append(*bucket, at)
-	p.young.added++
+	defer p.mu.Unlock()
+	p.young.put(at)
 }
 
 // remove forgets a row, and returns what takes that back.
@@ -187,8 +191,9 @@ func (t *txn) isKnown(id once.Identity) (bool, error) {
 
 // putPlace notes where a new row is.
 func (t *txn) putPlace(id once.Identity, seq int64) {
-	t.s.places.add(id, seq)
-	t.onUndo(func() { t.s.places.remove(placed{placeOf(id[:]), seq}) })
+	at := placed{placeOf(id[:]), seq}
+	t.s.places.add(at)
+	t.onUndo(func() { t.s.places.remove(at) })
 }
 
 // dropPlace forgets where a row was.
@@ -267,13 +272,19 @@ func (s *Store) loadPlaces() error {
 	if err != nil {
 		return err
 	}
-	s.places.mu.Lock()
-	s.places.young, s.places.old, s.places.through = newGeneration(), nil, 0
-	s.places.mu.Unlock()
-	return s.w.query("SELECT seq, identity FROM rows WHERE seq > ?", func(r *stmt) error {
+	g := newGeneration()
+	err = s.w.query("SELECT seq, identity FROM rows WHERE seq > ?", func(r *stmt) error {
 		var id once.Identity
 		copy(id[:], r.raw.ColumnRawBlob(1))
-		s.places.add(id, r.int(0))
+		g.put(placed{placeOf(id[:]), r.int(0)})
 		return nil
 	}, upTo)
+	if err != nil {
+		return err
+	}
+	p := &s.places
+	p.mu.Lock() // others may be looking: never into one that is half full
+	defer p.mu.Unlock()
+	p.young, p.old, p.through = g, nil, 0
+	return nil
 }
