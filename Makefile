@@ -9,11 +9,13 @@ PACKAGES ?= ./...
 # FUZZTIME is how long each fuzz test runs under `make fuzz`.
 FUZZTIME ?= 10s
 # KILLS and CUTS are how often `make torture` kills the process and cuts the power; WRITE is how long
-# it has 50 writers write at once, PENDING how many effects it has wait for a dead destination.
+# it has 50 writers write at once, PENDING how many effects it has wait for a dead destination, NODES
+# how long it disturbs three nodes on one PostgreSQL.
 KILLS   ?= 200
 CUTS    ?= 1000
 WRITE   ?= 90s
 PENDING ?= 100000
+NODES   ?= 10m
 
 export GO RACE PACKAGES FUZZTIME
 
@@ -25,7 +27,7 @@ help: ## print this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo '  RACE=0 PACKAGES=./queue/... FUZZTIME=10s KILLS=200 CUTS=1000 WRITE=90s PENDING=100000'
+	@echo '  RACE=0 PACKAGES=./queue/... FUZZTIME=10s KILLS=200 CUTS=1000 WRITE=90s PENDING=100000 NODES=10m'
 	@echo '  can be set on the command line'
 
 build: ## build the program: bin/once
@@ -48,6 +50,7 @@ torture: ## kill the process and cut the power, over and over, under load
 	ONCE_POWERCUTS=$(CUTS) $(GO) test -count=1 -timeout=12h -v -run '(?i)power' ./oncesqlite
 	ONCE_WRITE_FOR=$(WRITE) $(GO) test -count=1 -timeout=12h -v -run 'L01' ./oncesqlite
 	ONCE_PENDING=$(PENDING) $(GO) test -count=1 -timeout=12h -v -run 'I26' ./internal/server
+	ONCE_NODES_FOR=$(NODES) $(GO) test -count=1 -timeout=12h -v -run 'NodesOnOne' ./internal/demo
 
 bench: ## measure intake and end to end against peers, printed as a table
 	cd bench && $(GO) run .

@@ -245,7 +245,7 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'
 
 // load lets the robots drive while everything goes wrong that is planned.
 func (p *rehearsal) load(ctx context.Context) error {
-	p.sender = newSender(p.server.addr, p.book, p.start, p.fail)
+	p.sender = newSender(p.book, p.start, p.fail, p.server.addr)
 	load, stop := context.WithDeadline(ctx, p.start.Add(p.cfg.Duration))
 	defer stop()
 	var wg sync.WaitGroup

@@ -35,7 +35,9 @@ const (
 
 // sender posts callbacks and notes the answers.
 type sender struct {
-	url    string
+	// urls are those of the nodes: each request goes to the next one, also one that is sent again.
+	urls   []string
+	posts  atomic.Uint64
 	client *http.Client
 	book   *ledger
 	start  time.Time
@@ -45,11 +47,18 @@ type sender struct {
 	patient atomic.Bool
 }
 
-func newSender(addr string, book *ledger, start time.Time, fail func(error)) *sender {
-	return &sender{url: "http://" + addr + "/in/rcs", book: book, start: start, fail: fail,
+func newSender(book *ledger, start time.Time, fail func(error), addrs ...string) *sender {
+	s := &sender{book: book, start: start, fail: fail,
 		client: &http.Client{Transport: &http.Transport{
 			MaxIdleConnsPerHost: maxConns, MaxConnsPerHost: maxConns}}}
+	for _, addr := range addrs {
+		s.urls = append(s.urls, "http://"+addr+"/in/rcs")
+	}
+	return s
 }
+
+// next is where the next request goes.
+func (s *sender) next() string { return s.urls[s.posts.Add(1)%uint64(len(s.urls))] }
 
 func (s *sender) close() { s.client.CloseIdleConnections() }
 
@@ -141,7 +150,7 @@ func (s *sender) do(
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 			WroteRequest: func(httptrace.WroteRequestInfo) { cut(errCut) }})
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(b))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.next(), bytes.NewReader(b))
 	if err != nil {
 		return 0, nil, err
 	}

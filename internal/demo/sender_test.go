@@ -19,9 +19,8 @@ func post(t *testing.T, h how, answer http.HandlerFunc) (model.Send, *model.Call
 	t.Cleanup(server.Close)
 	var failed error
 	book := newLedger()
-	s := newSender(server.Listener.Addr().String(), book, time.Now(), func(err error) {
-		failed = err
-	})
+	s := newSender(book, time.Now(), func(err error) { failed = err },
+		server.Listener.Addr().String())
 	t.Cleanup(s.close)
 	if answer == nil {
 		server.Close()
