@@ -221,6 +221,19 @@ func (f *fleet) load() (finish func()) {
 	}
 }
 
+// settle lets the destinations be well from now on.
+func (f *fleet) settle() {
+	sinks := []*sink{f.wms}
+	for _, n := range f.nodes {
+		sinks = append(sinks, n.gate.sink)
+	}
+	for _, s := range sinks {
+		if err := s.settle(f.ctx); err != nil {
+			f.t.Error(err)
+		}
+	}
+}
+
 // drain waits until nothing is left to be done.
 func (f *fleet) drain() {
 	var left backlog

@@ -42,7 +42,7 @@ func TestNodesOnOnePostgreSQLLoseAndDoubleNothingHoweverTheyAreDisturbed(t *test
 	if t.Failed() {
 		t.FailNow()
 	}
-	f.wms.calm = true
+	f.settle()
 	finish()
 	f.drain()
 	if t.Failed() {
