@@ -25,7 +25,7 @@ func bounced(t testing.TB, lines ...string) (admin *pgxpool.Pool, url string) {
 // G06: nothing relies on a session. Each transaction may get another connection.
 func TestEventsRecordsAndCallbacksGoThroughAPgBouncerG06(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"exec", "simple_protocol", "cache_describe"} {
+	for _, mode := range []string{"exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			admin, url := bounced(t)

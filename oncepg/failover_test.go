@@ -34,7 +34,7 @@ const (
 	// loadClients are how many work at each load.
 	loadClients = 4
 	// loadPieces are done before the primary dies, and after it.
-	loadPieces = 50
+	loadPieces = 25
 	// loadPatience is what a call of a writer gets: the client has to call again.
 	loadPatience = 300 * time.Millisecond
 	// loadLimit is when a client gives a call up, and calls again.
