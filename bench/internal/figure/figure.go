@@ -72,6 +72,8 @@ func Figures() []Figure {
 		{Name: "pg-end-to-end", About: "the rate that is worked as it comes in on PostgreSQL, and " +
 			"river's", Measure: pgEndToEnd, River: true},
 		{Name: "pg-nodes", About: "two nodes on one PostgreSQL beside one", Measure: pgNodes},
+		{Name: "pg-filled", About: "intake, leases and pages beside ten million rows in PostgreSQL",
+			Measure: pgFilled},
 		{Name: "middleware", About: "what idempotency keys add to a handler, in process",
 			Measure: middleware},
 		{Name: "gateway-sqlite", About: "idempotency keys in a gateway over SQLite",

@@ -36,38 +36,43 @@ func pages(ctx context.Context, b *Bench) error {
 		return err
 	}
 	return b.with(ctx, "once", dir, "", func(s *serving.Server) error {
-		var all []float64
-		slowest := 0.0
-		for _, f := range filters(b.Remembered) {
-			most, n := 0.0, 0
-			for range pagesTimes {
-				times, err := follow(ctx, s, f, pagesDeep)
-				if err != nil {
-					return err
-				}
-				n = len(times)
-				for _, t := range times {
-					all, most = append(all, ms(t)), max(most, ms(t))
-				}
-			}
-			b.logf("%6.1f ms  %s?%s  %d pages", most, f.path, f.query.Encode(), n)
-			slowest = max(slowest, most)
+		slowest, median, err := b.askPages(ctx, s)
+		if err == nil {
+			b.add("pages.slowest", slowest)
+			b.add("pages.median", median)
 		}
-		least := min(int(b.Remembered)/2, pagesDown*500)
-		down := filter{"callbacks", url.Values{"limit": {"1000"}}, least}
-		times, err := follow(ctx, s, down, pagesDown)
-		if err != nil {
-			return err
-		}
-		for _, t := range times {
-			slowest = max(slowest, ms(t))
-		}
-		b.logf("%6.1f ms  the slowest of %d pages of 1000 rows, one after the other",
-			ms(longest(times)), len(times))
-		b.add("pages.slowest", slowest)
-		b.add("pages.median", table.Median(all))
-		return nil
+		return err
 	})
+}
+
+// askPages asks a server on a store with the remembered callbacks for lists with each filter, and
+// returns how many milliseconds the slowest page took, and the median of them.
+func (b *Bench) askPages(ctx context.Context, s *serving.Server) (slowest, median float64, err error) {
+	var all []float64
+	for _, f := range filters(b.Remembered) {
+		most, n := 0.0, 0
+		for range pagesTimes {
+			times, err := follow(ctx, s, f, pagesDeep)
+			if err != nil {
+				return 0, 0, err
+			}
+			n = len(times)
+			for _, t := range times {
+				all, most = append(all, ms(t)), max(most, ms(t))
+			}
+		}
+		b.logf("%6.1f ms  %s?%s  %d pages", most, f.path, f.query.Encode(), n)
+		slowest = max(slowest, most)
+	}
+	least := min(int(b.Remembered)/2, pagesDown*500)
+	down := filter{"callbacks", url.Values{"limit": {"1000"}}, least}
+	times, err := follow(ctx, s, down, pagesDown)
+	if err != nil {
+		return 0, 0, err
+	}
+	b.logf("%6.1f ms  the slowest of %d pages of 1000 rows, one after the other",
+		ms(longest(times)), len(times))
+	return max(slowest, ms(longest(times))), table.Median(all), nil
 }
 
 func longest(times []time.Duration) (most time.Duration) {

@@ -84,6 +84,10 @@ type database struct {
 func (p *pgServer) database(ctx context.Context, fn func(*database) error) (err error) {
 	p.names++
 	d := &database{p, fmt.Sprint("bench", p.names)}
+	// A figure that was killed may have left one of that name in a folder that is kept.
+	if err := p.ask(ctx, "postgres", "DROP DATABASE IF EXISTS "+d.name); err != nil {
+		return err
+	}
 	if err := p.server.CreateDatabase(ctx, d.name); err != nil {
 		return fmt.Errorf("create database: %w", err)
 	}

@@ -34,5 +34,15 @@ func pgRows() []table.Row {
 		{ID: "pg-nodes.intake-one", Title: "  intake, one node, callbacks/s"},
 		{ID: "pg-nodes.worked-two", Title: "  accepted and worked, two nodes, callbacks/s"},
 		{ID: "pg-nodes.worked-one", Title: "  accepted and worked, one node, callbacks/s"},
+		{ID: "pg-filled.intake", Title: "PostgreSQL, intake, 10,000,000 rows in the tables / none",
+			AtLeast: .8, Digits: 2},
+		{ID: "pg-filled.lease", Title: "  leases, 10,000,000 rows / none", AtLeast: .8, Digits: 2},
+		{ID: "pg-filled.slowest", Title: "  a page of the API, 10,000,000 rows, slowest filter, ms",
+			AtMost: 50, Digits: 1},
+		{ID: "pg-filled.median", Title: "  median of all filters, ms", Digits: 1},
+		{ID: "pg-filled.rate", Title: "  intake, 10,000,000 rows, callbacks/s"},
+		{ID: "pg-filled.empty-rate", Title: "  intake, empty database, callbacks/s"},
+		{ID: "pg-filled.lease-rate", Title: "  leases, 10,000,000 rows, rows/s"},
+		{ID: "pg-filled.empty-lease-rate", Title: "  leases, empty database, rows/s"},
 	}
 }

@@ -44,27 +44,29 @@ const effectEvery = 20
 // Remembered makes a store with n callbacks that are done, as the load generator sends them from
 // number 0 on, and a twentieth as many effects that are done. Their bodies were swept.
 func Remembered(ctx context.Context, path string, n int64) error {
-	return fill(ctx, path, func(p *producer) error {
-		for i := range n {
-			r, err := callback(&p.plan, p.scope, i)
-			if err != nil {
-				return err
-			}
-			if err := p.add(ctx, r); err != nil {
-				return err
-			}
-			if i%effectEvery != 0 {
-				continue
-			}
-			e := effect(&r)
-			e.phase, e.State, e.sweep, e.completed = phaseDone, queue.Done, true, true
-			e.swept, e.Meta, e.Body = true, nil, nil
-			if err := p.add(ctx, e); err != nil {
-				return err
-			}
+	return fill(ctx, path, func(p *producer) error { return remembered(ctx, p, n) })
+}
+
+func remembered(ctx context.Context, p *producer, n int64) error {
+	for i := range n {
+		r, err := callback(&p.plan, p.scope, i)
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+		if err := p.add(ctx, r); err != nil {
+			return err
+		}
+		if i%effectEvery != 0 {
+			continue
+		}
+		e := effect(&r)
+		e.phase, e.State, e.sweep, e.completed = phaseDone, queue.Done, true, true
+		e.swept, e.Meta, e.Body = true, nil, nil
+		if err := p.add(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Plan is how the load generator makes the callbacks of a filled store.

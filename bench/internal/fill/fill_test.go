@@ -31,7 +31,12 @@ func TestRememberedCallbacksAreCountedAndFoundByEveryTerm(t *testing.T) {
 	if err := Remembered(t.Context(), path, 10_000); err != nil {
 		t.Fatal(err)
 	}
-	s := reopen(t, path)
+	checkRemembered(t, reopen(t, path))
+}
+
+// checkRemembered checks what a store with 10,000 callbacks counts and finds.
+func checkRemembered(t *testing.T, s queue.Browser) {
+	t.Helper()
 	counts, err := s.Counts(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +71,7 @@ func TestRememberedCallbacksAreCountedAndFoundByEveryTerm(t *testing.T) {
 }
 
 // all follows the pages of a query: one may be empty and name a next one.
-func all(t *testing.T, s *oncesqlite.Store, q queue.RowQuery) []queue.Row {
+func all(t *testing.T, s queue.Browser, q queue.RowQuery) []queue.Row {
 	t.Helper()
 	var rows []queue.Row
 	for range 100 {
@@ -89,8 +94,13 @@ func TestRememberedCallbacksAreKnownAsDuplicates(t *testing.T) {
 	if err := Remembered(t.Context(), path, 2000); err != nil {
 		t.Fatal(err)
 	}
-	s := reopen(t, path)
-	for _, n := range []int64{0, 1, 11, 17, 1999} {
+	checkKnown(t, reopen(t, path), 1999)
+}
+
+// checkKnown checks that callbacks up to a number are duplicates.
+func checkKnown(t *testing.T, s queue.Appender, last int64) {
+	t.Helper()
+	for _, n := range []int64{0, 1, 11, 17, last} {
 		a := arrival(t, n)
 		got, err := s.Append(t.Context(), []queue.Arrival{a})
 		if err != nil || got[0].Outcome != queue.Duplicate {
