@@ -141,7 +141,7 @@ func (p *places) find(place uint64) []int64 {
 	return p.old.find(p.young.find(nil, place), place)
 }
 
-// rowsAt returns the rows at a place. Memory is asked first: what leaves it is in the table by then.
+// rowsAt returns the rows at a place. Memory is asked first: what leaves it is in the table then.
 func (s *Store) rowsAt(c *conn, id []byte) ([]int64, error) {
 	seqs := s.places.find(placeOf(id))
 	q, err := c.prepare("SELECT seq FROM places WHERE place = ?")

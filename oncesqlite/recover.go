@@ -190,8 +190,8 @@ func (s *Store) recover() error {
 // reload reads what the writer keeps in memory of a file that was just opened.
 func (s *Store) reload() error {
 	for _, load := range []func() error{
-		s.loadLanes, s.loadSeq, s.loadPlaces, s.loadCounts, s.loadLines, s.loadWaits, s.loadTimersErr,
-		s.loadRecords,
+		s.loadLanes, s.loadSeq, s.loadPlaces, s.loadCounts, s.loadLines, s.loadWaits,
+		s.loadTimersErr, s.loadRecords,
 	} {
 		if err := load(); err != nil {
 			return fmt.Errorf("read what is stored: %w", err)
