@@ -251,7 +251,7 @@ func (s *Store) config(tx *storeTx, again bool) turn.Config {
 
 // Ping reports whether the store can be written: nil, or an error wrapping once.ErrUnavailable.
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.sign(ctx); err != nil {
+	if err := s.sign(ctx, -1); err != nil {
 		return fmt.Errorf("write to the store: %w", turn.AsUnavailable(turn.Fault(err)))
 	}
 	return nil

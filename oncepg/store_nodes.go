@@ -34,14 +34,14 @@ func (s *Store) readNodes(ctx context.Context, in sender) ([]*storeNode, error) 
 // clock is the store's clock in a statement; $1 is a test's.
 const clock = "coalesce($1::timestamptz, date_trunc('milliseconds', clock_timestamp()))"
 
-// sign gives a sign of life. Of the commits of a node that was forgotten meanwhile nothing is
-// known.
-func (s *Store) sign(ctx context.Context) error {
+// sign gives a sign of life. commits is what is known of this node's commits if it is not listed:
+// none at its start, and nothing (-1) if others have forgotten it since.
+func (s *Store) sign(ctx context.Context, commits int64) error {
 	_, err := s.pool.Exec(ctx, s.sql.at(`INSERT INTO @queue_nodes AS n
 		(node, n, started_at, seen_at)
-		SELECT $2::text, -1, now, now FROM (SELECT `+clock+` AS now) c
+		SELECT $2::text, $3::bigint, now, now FROM (SELECT `+clock+` AS now) c
 		ON CONFLICT (node) DO UPDATE SET seen_at = greatest(n.seen_at, excluded.seen_at),
-		ended = false`), s.nowOut(), s.node)
+		ended = false`), s.nowOut(), s.node, commits)
 	return err
 }
 
@@ -78,7 +78,7 @@ func (s *Store) foldSlots(ctx context.Context, node string) error {
 // arrive begins this node's work: the limits of waits are put off by the time for which nobody
 // served the store, and the leases of nodes that have ended are void.
 func (s *Store) arrive(ctx context.Context) error {
-	if err := s.sign(ctx); err != nil {
+	if err := s.sign(ctx, 0); err != nil {
 		return turn.Fault(err)
 	}
 	list, err := s.readNodes(ctx, s.pool)
@@ -200,7 +200,7 @@ type neighbour struct {
 
 // lookAtNodes gives a sign of life and takes back what nodes had in hand that give none.
 func (s *Store) lookAtNodes(ctx context.Context, seen map[string]*neighbour) error {
-	if err := s.sign(ctx); err != nil {
+	if err := s.sign(ctx, -1); err != nil {
 		return err
 	}
 	list, err := s.readNodes(ctx, s.pool)

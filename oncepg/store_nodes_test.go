@@ -131,7 +131,9 @@ func TestG02AnArrivalThatMeetsAnOpenRivalIsWhatTheRivalMakesOfIt(t *testing.T) {
 // decided is in the store, and it decides anew.
 func TestANodeThatStandsStillLosesTheTurn(t *testing.T) {
 	t.Parallel()
-	a, b := twoNodes(t, StoreConfig{Frozen: 100 * time.Millisecond})
+	address := testserver.Postgres(t).URL()
+	a := openStore(t, openPool(t, address, 6), StoreConfig{Frozen: 500 * time.Millisecond})
+	b := openStore(t, openPool(t, address, 6), StoreConfig{})
 	if _, err := a.Append(t.Context(), []queue.Arrival{testArrival("x", "T")}); err != nil {
 		t.Fatal(err)
 	}

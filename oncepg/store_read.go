@@ -89,7 +89,10 @@ func queryFilter(q *turn.RowQuery) *filter {
 			f.add("r.task <> ''")
 		}
 	}
-	f.text("node", q.Node)
+	if q.Node != "" { // found among what is in somebody's hands
+		f.text("node", q.Node)
+		f.add("r.lease_until IS NOT NULL")
+	}
 	f.text("source", q.Source)
 	if q.Event != "" {
 		f.long("event", q.Event)

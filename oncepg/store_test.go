@@ -125,13 +125,22 @@ func storeHarness(t *testing.T, address string, clock *storeClock, cfg StoreConf
 	}
 }
 
-func TestStoreConformance(t *testing.T) {
+func TestStoreConformance(t *testing.T) { storeConformance(t, "") }
+
+// The same without prepared statements, as behind a pooler that does not know them.
+func TestStoreConformanceWithoutPreparedStatements(t *testing.T) {
+	storeConformance(t, "&default_query_exec_mode=exec", "Append/", "Change/", "Wait/Wo", "Task/Ov",
+		"Browse/EveryF")
+}
+
+func storeConformance(t *testing.T, options string, prefixes ...string) {
 	db := newSchemas(t)
 	queuetest.Run(t, func(t *testing.T, opts queuetest.Options) queuetest.Harness {
 		address, schema := db.next()
+		address += options
 		clock := newStoreClock()
 		return storeHarness(t, address, clock, StoreConfig{Schema: schema, Now: clock.now,
 			RejectedPerSource: opts.RejectedPerSource, Windows: 2,
 			CommitLimit: opts.CommitTimeout * slower})
-	})
+	}, prefixes...)
 }

@@ -117,8 +117,9 @@ func (tx *storeTx) commit(t *turn.Batch) error {
 	err = sure(tx.ctx, tx.conn.Conn(), func() error {
 		return tx.conn.SendBatch(tx.ctx, &batch).Close()
 	})
-	if err == nil || codeOf(err) != "" && !tx.conn.Conn().IsClosed() {
-		return err // the database refused a statement: nothing of it was committed
+	if err == nil || codeOf(err) == codeIdleTransaction ||
+		codeOf(err) != "" && !tx.conn.Conn().IsClosed() {
+		return err // the database refused what was sent: nothing of it was committed
 	}
 	// The answer was lost, or the standby may not have what was committed: to do it again, where it
 	// was done, would do it twice.

@@ -118,8 +118,8 @@ CREATE INDEX queue_rows_ready ON queue_rows (lane, seq) WHERE phase = 'ready';
 CREATE INDEX queue_rows_line ON queue_rows (lane, left(order_key, 200), seq)
 	WHERE in_line OR phase = 'working';
 CREATE INDEX queue_rows_next ON queue_rows (next_at) WHERE next_at IS NOT NULL;
+-- What is in somebody's hands: few, so that those of a node are found among them.
 CREATE INDEX queue_rows_lease_until ON queue_rows (lease_until) WHERE lease_until IS NOT NULL;
-CREATE INDEX queue_rows_node ON queue_rows (node) WHERE node IS NOT NULL;
 CREATE INDEX queue_rows_sweep ON queue_rows (sweep_at) WHERE sweep_at IS NOT NULL;
 CREATE INDEX queue_rows_waits ON queue_rows USING gin (wait_marks) WITH (fastupdate = off)
 	WHERE wait_marks IS NOT NULL;
