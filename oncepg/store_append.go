@@ -25,7 +25,9 @@ const (
 
 // intake is a call of Append on its way.
 type intake struct {
-	list     []queue.Arrival
+	list []queue.Arrival
+	// first is true for the first one of its identity in a window.
+	first    bool
 	receipts []queue.Receipt
 	err      error
 	done     chan struct{}
@@ -223,7 +225,7 @@ func split(calls []*intake) (firsts, repeats []*intake) {
 	seen := make(map[once.Identity]bool, len(calls))
 	for _, in := range calls {
 		if id := in.list[0].Identity; !seen[id] {
-			seen[id] = true
+			seen[id], in.first = true, true
 			firsts = append(firsts, in)
 		} else {
 			repeats = append(repeats, in)

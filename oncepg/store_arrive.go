@@ -227,7 +227,8 @@ func (s *Store) countRepeats(ctx context.Context, token []byte, calls []*intake)
 	var answers []func()
 	for _, in := range calls {
 		r := known[in.list[0].Identity]
-		receipt, ok := r.judge(&in.list[0], token, &kept)
+		own := in.first && r != nil && bytes.Equal(r.madeBy, token)
+		receipt, ok := r.judge(&in.list[0], own, &kept)
 		if !ok {
 			later = append(later, in)
 			continue
@@ -283,13 +284,13 @@ func (s *Store) readRepeated(ctx context.Context, tx *storeTx, calls []*intake) 
 	return known, tx.conn.SendBatch(ctx, &batch).Close()
 }
 
-// judge tells what an arrival is, if it is the very one that was stored or a plain duplicate.
-func (r *repeated) judge(a *queue.Arrival, token []byte, kept *repeats) (queue.Receipt, bool) {
+// judge tells what an arrival is, if it is a plain duplicate or, which own tells, the very one that
+// was stored by a try whose answer was lost.
+func (r *repeated) judge(a *queue.Arrival, own bool, kept *repeats) (queue.Receipt, bool) {
 	if r == nil { // it was swept in between
 		return queue.Receipt{}, false
 	}
-	if bytes.Equal(r.madeBy, token) { // of an answer that was lost; later ones are duplicates
-		r.madeBy = nil
+	if own {
 		return queue.Receipt{Outcome: queue.Accepted, Seq: r.seq, State: a.State}, true
 	}
 	anew := a.NewAfter > 0 && r.now-r.lastAt > turn.Stamp(turn.Millis(a.NewAfter))

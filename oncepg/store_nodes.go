@@ -172,7 +172,8 @@ func (s *Store) watch(ctx context.Context) {
 // seenStore is what changes when something becomes due.
 type seenStore struct{ commits, arrivals int64 }
 
-// look rings all lanes when something was committed, and lets the writer do what is due.
+// look rings the lanes that have something due when something was committed, and lets the writer do
+// what is due by time.
 func (s *Store) look(ctx context.Context, seen *seenStore) error {
 	var has seenStore
 	var due bool
@@ -183,13 +184,31 @@ func (s *Store) look(ctx context.Context, seen *seenStore) error {
 		return err
 	}
 	if has != *seen {
+		lanes, err := s.dueLanes(ctx, s.bells.lanes())
+		if err != nil {
+			return err
+		}
+		for _, lane := range lanes {
+			s.bells.ring(lane)
+		}
 		*seen = has
-		s.bells.ringAll()
 	}
 	if due {
 		return s.do(ctx, true, func(*turn.Batch) error { return nil })
 	}
 	return nil
+}
+
+// dueLanes returns those of the lanes in which a row is due.
+func (s *Store) dueLanes(ctx context.Context, lanes []string) ([]string, error) {
+	rows, err := s.pool.Query(ctx, s.sql.at(`SELECT lane FROM unnest($1::text[]) AS l (lane)
+		WHERE EXISTS (SELECT FROM @queue_rows r WHERE r.lane = l.lane AND r.phase = 'ready')`), lanes)
+	if err != nil {
+		return nil, err
+	}
+	due, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	plainTexts(due)
+	return due, err
 }
 
 // neighbour is a node as this one has seen it.
@@ -255,21 +274,20 @@ func (b *bells) ring(lane string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if c := b.of[lane]; c != nil {
-		ringOne(c)
+		select {
+		case c <- struct{}{}:
+		default:
+		}
 	}
 }
 
-func (b *bells) ringAll() {
+// lanes are those that somebody listens to, as they are stored.
+func (b *bells) lanes() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, c := range b.of {
-		ringOne(c)
+	out := make([]string, 0, len(b.of))
+	for lane := range b.of {
+		out = append(out, recordText(lane))
 	}
-}
-
-func ringOne(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	return out
 }

@@ -78,6 +78,34 @@ func TestK03G01G02OfManyArrivalsAtTwoNodesOneIsAccepted(t *testing.T) {
 	}
 }
 
+// Of repeats that share a window one is accepted, also the second time that they come.
+func TestRepeatsThatShareAWindowAreOneAcceptedAndDuplicates(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, openPool(t, testserver.Postgres(t).URL(), 6), StoreConfig{})
+	for round, want := range [][]queue.Outcome{
+		{queue.Accepted, queue.Duplicate, queue.Duplicate},
+		{queue.Duplicate, queue.Duplicate, queue.Duplicate},
+	} {
+		var calls []*intake
+		for range want {
+			calls = append(calls, &intake{list: []queue.Arrival{testArrival("x", "T")},
+				done: make(chan struct{})})
+		}
+		if later := s.appendSingle(t.Context(), "slot", calls); len(later) > 0 {
+			t.Fatalf("%d calls have no answer", len(later))
+		}
+		for i, in := range calls {
+			if in.err != nil || in.receipts[0].Outcome != want[i] {
+				t.Errorf("round %d: %+v, %v, want %s", round, in.receipts, in.err, want[i])
+			}
+		}
+	}
+	d, err := s.Row(t.Context(), queue.Callback, testArrival("x", "T").Identity.ID())
+	if err != nil || d.Row.Duplicates != 5 || len(d.Arrivals) != 5 {
+		t.Errorf("%d duplicates, %d arrivals, %v", d.Row.Duplicates, len(d.Arrivals), err)
+	}
+}
+
 // G02: an arrival waits for a rival that has stored the same and not committed yet, and is what
 // that makes of it.
 func TestG02AnArrivalThatMeetsAnOpenRivalIsWhatTheRivalMakesOfIt(t *testing.T) {
