@@ -10,7 +10,7 @@ import (
 // insertPools are the sizes of the pools of which the best counts.
 func insertPools() []int { return []int{8, 16, 32, 64} }
 
-// riverPool is how many connections river has: of 16, 32 and 64 the one with which it was fastest.
+// riverPool is how many connections river has: with 16 and 64 it was no faster.
 const riverPool = 32
 
 // pgIntake measures the same load against a handler without a store, and against once, an INSERT
