@@ -357,8 +357,8 @@ func TestTextsOfAnyKindAndLengthAreKeptAndFound(t *testing.T) {
 		}
 		d, err := s.Row(t.Context(), queue.Callback, call.Identity.ID())
 		r := d.Row
-		if err != nil || r.Event != text || r.OrderKey != text || r.Task != text || r.Key[1] != text ||
-			r.Cause != text || string(r.Body) != string(call.Body) ||
+		if err != nil || r.Event != text || r.OrderKey != text || r.Task != text ||
+			r.Key[1] != text || r.Cause != text || string(r.Body) != string(call.Body) ||
 			(r.Body == nil) != (call.Body == nil) {
 			t.Errorf("%.30q came back as %.300q, %v", text, fmt.Sprint(r), err)
 		}

@@ -44,7 +44,8 @@ const resourceColumns = `r.kind, r.name, r.fence, r.flow, r.task, r.freeing, r.s
 
 // settingsSQL lets a transaction end that its process does not go on with ($1, milliseconds), and
 // its commit be durable even where the default is that it need not. Every statement has an index: a
-// plan that was made while a table was small, and is kept, must not read all of it when it is large.
+// plan that was made while a table was small, and is kept, must not read all of it when that is
+// large.
 const settingsSQL = `SELECT set_config('idle_in_transaction_session_timeout', $1::text, true),
 	set_config('synchronous_commit', CASE current_setting('synchronous_commit')
 		WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true),
