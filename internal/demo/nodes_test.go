@@ -44,7 +44,7 @@ func TestNodesOnOnePostgreSQLLoseAndDoubleNothingHoweverTheyAreDisturbed(t *test
 	}
 	f.settle()
 	finish()
-	f.drain()
+	f.drain(long)
 	if t.Failed() {
 		t.FailNow()
 	}
@@ -65,9 +65,7 @@ func TestNodesOnOnePostgreSQLLoseAndDoubleNothingHoweverTheyAreDisturbed(t *test
 		}
 	}
 	for _, n := range f.nodes {
-		if err := n.stop(); err != nil {
-			t.Errorf("node %d: %v", n.n, err)
-		}
+		f.endInOrder(n)
 	}
 	t.Logf("over after %v", time.Since(begun).Round(time.Millisecond))
 }
@@ -155,9 +153,7 @@ func (f *fleet) disturbOnce(kind string, rng *rand.Rand) {
 		pause(f.ctx, time.Duration(rng.IntN(500))*time.Millisecond)
 		f.start(n)
 	case rolled:
-		if err := n.stop(); err != nil {
-			f.t.Error(err)
-		}
+		f.endInOrder(n)
 		f.start(n)
 	case cutOff:
 		bytes := int64(1 + rng.IntN(3000))
