@@ -128,7 +128,8 @@ func TestB07ADecisionWhoseAnswerWasLostIsMadeOnce(t *testing.T) {
 			Decide: decide})
 	}
 	for i := range 2 {
-		if _, err := s.Append(t.Context(), []queue.Arrival{testArrival(fmt.Sprint(i), "T")}); err != nil {
+		list := []queue.Arrival{testArrival(fmt.Sprint(i), "T")}
+		if _, err := s.Append(t.Context(), list); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 { // prepares the statements
