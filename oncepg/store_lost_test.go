@@ -47,7 +47,8 @@ func countTask(v queue.View, r queue.Row) (queue.Settlement, error) {
 }
 
 // behindProxy is a database that is reached through a proxy, and directly.
-func behindProxy(t *testing.T, conns int32) (proxy *testserver.Proxy, through, direct *pgxpool.Pool) {
+func behindProxy(t *testing.T, conns int32) (proxy *testserver.Proxy,
+	through, direct *pgxpool.Pool) {
 	t.Helper()
 	db := testserver.Postgres(t)
 	proxy = testserver.NewProxy(t, db.Server.Addr())
