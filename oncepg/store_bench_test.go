@@ -35,7 +35,7 @@ func benchArrival(n int64) queue.Arrival {
 	return a
 }
 
-// BenchmarkStoreAppend stores arrivals: as calls of 64, four of them under way, and as calls of one,
+// BenchmarkStoreAppend stores arrivals: as calls of 64, four of them under way; as calls of one,
 // 256 of them under way.
 func BenchmarkStoreAppend(b *testing.B) {
 	for _, c := range []struct{ each, inFlight int }{{64, 4}, {1, 256}} {
