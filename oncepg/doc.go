@@ -1,5 +1,6 @@
 // Package oncepg keeps things in PostgreSQL, over the *pgxpool.Pool or *sql.DB that its user has:
-// [Records] are those of a once.Guard, in a schema that [Migrate] makes; [Writer] writes events,
+// [Store] is that of the service (callbacks, effects, tasks and resources) and [Records] are those
+// of a once.Guard, in a schema that [Migrate] makes; [Writer] writes events,
 // each once in effect, into its user's own tables, also inside the user's own transaction.
 //
 // Leases and retentions are judged by the database's clock alone, so that the clocks of any number
