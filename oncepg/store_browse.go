@@ -38,6 +38,10 @@ func cursorOf(what, text string) (int64, error) {
 // gone makes a fault of the database one of the store.
 func away(err error) error { return turn.AsUnavailable(turn.Fault(err)) }
 
+// planned has a statement planned with the values of its arguments, which decide what index is the
+// best one. A statement that is kept, as others are, is soon planned without them.
+func planned(args []any) []any { return append([]any{pgx.QueryExecModeExec}, args...) }
+
 // phasesOf are the phases that people see as a state.
 func phasesOf(s queue.State, k queue.Kind) []turn.Phase {
 	var out []turn.Phase
@@ -74,7 +78,7 @@ func (s *Store) Rows(ctx context.Context, q queue.RowQuery) (queue.RowPage, erro
 	text := s.sql.at(`SELECT ` + rowColumns + ` FROM (SELECT * FROM @queue_rows r WHERE ` +
 		f.where() + ` ORDER BY r.seq DESC LIMIT $` + strconv.Itoa(n-1) + `) r WHERE ` +
 		restFilter(q, f) + ` ORDER BY r.seq DESC LIMIT $` + strconv.Itoa(n))
-	rows, err := s.pool.Query(ctx, text, f.args...)
+	rows, err := s.pool.Query(ctx, text, planned(f.args)...)
 	found, err := scanned(rows, err, scanHead)
 	if err != nil {
 		return page, away(err)
@@ -157,7 +161,7 @@ func (s *Store) lookedAt(ctx context.Context, q queue.RowQuery, before int64) (s
 	var seq, n int64
 	err := s.pool.QueryRow(ctx, s.sql.at(`SELECT coalesce(min(seq), 0), count(*) FROM (
 		SELECT r.seq FROM @queue_rows r WHERE `+f.where()+` ORDER BY r.seq DESC LIMIT $`+
-		strconv.Itoa(len(f.args))+`) r`), f.args...).Scan(&seq, &n)
+		strconv.Itoa(len(f.args))+`) r`), planned(f.args)...).Scan(&seq, &n)
 	if err != nil || n < maxLook {
 		return "", err
 	}
@@ -193,7 +197,7 @@ func (s *Store) heldUpBy(ctx context.Context, r *turn.Row) (*turn.Row, error) {
 	f.add("r.in_line")
 	f.add("r.seq < $", r.Seq)
 	rows, err := s.pool.Query(ctx, s.sql.at(`SELECT `+rowColumns+` FROM @queue_rows r WHERE `+
-		f.where()+` ORDER BY r.seq LIMIT 1`), f.args...)
+		f.where()+` ORDER BY r.seq LIMIT 1`), planned(f.args)...)
 	found, err := scanned(rows, err, scanHead)
 	if err != nil || len(found) == 0 {
 		return nil, err
@@ -321,7 +325,7 @@ func (s *Store) EventInUse(ctx context.Context, flow, event string) (bool, error
 	f := queryFilter(&q)
 	var one int
 	err := s.pool.QueryRow(ctx, s.sql.at("SELECT 1 FROM @queue_rows r WHERE "+f.where()+" LIMIT 1"),
-		f.args...).Scan(&one)
+		planned(f.args)...).Scan(&one)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}

@@ -41,7 +41,7 @@ func (s *Store) eachRow(ctx context.Context, q turn.RowQuery, fn func(*turn.Batc
 ) (int64, error) {
 	f := queryFilter(&q)
 	rows, err := s.pool.Query(ctx, s.sql.at("SELECT r.seq FROM @queue_rows r WHERE "+f.where()+
-		" ORDER BY r.seq"), f.args...)
+		" ORDER BY r.seq"), planned(f.args)...)
 	if err != nil {
 		return 0, away(err)
 	}

@@ -43,7 +43,7 @@ func (s *Store) Tasks(ctx context.Context, q queue.TaskQuery) (queue.TaskPage, e
 	}
 	f.args = append(f.args, look)
 	rows, err := s.pool.Query(ctx, s.sql.at(`SELECT `+taskColumns+` FROM @tasks t WHERE `+
-		f.where()+` ORDER BY t.n DESC LIMIT $`+strconv.Itoa(len(f.args))), f.args...)
+		f.where()+` ORDER BY t.n DESC LIMIT $`+strconv.Itoa(len(f.args))), planned(f.args)...)
 	found, err := scanned(rows, err, func(rows pgx.Rows) (*turn.Task, error) {
 		return scanTask(rows)
 	})
@@ -89,7 +89,7 @@ func (s *Store) Resources(ctx context.Context, q queue.ResourceQuery) (queue.Res
 	}
 	f.args = append(f.args, q.Limit+1)
 	rows, err := s.pool.Query(ctx, s.sql.resources+f.where()+" ORDER BY r.kind, r.name LIMIT $"+
-		strconv.Itoa(len(f.args)), f.args...)
+		strconv.Itoa(len(f.args)), planned(f.args)...)
 	found, err := scanned(rows, err, scanResource)
 	if err != nil {
 		return page, away(err)
@@ -106,7 +106,7 @@ func (s *Store) Resources(ctx context.Context, q queue.ResourceQuery) (queue.Res
 		n := 0
 		err := s.pool.QueryRow(ctx, s.sql.at("SELECT count(*) FROM (SELECT FROM @queue_rows r "+
 			"WHERE "+wait.where()+" LIMIT $"+strconv.Itoa(len(wait.args))+") r"),
-			wait.args...).Scan(&n)
+			planned(wait.args)...).Scan(&n)
 		if err != nil {
 			return page, away(err)
 		}
@@ -126,7 +126,7 @@ func (s *Store) Rejected(ctx context.Context, source string, limit int) ([]queue
 	f.args = append(f.args, limit)
 	rows, err := s.pool.Query(ctx, s.sql.at(`SELECT id, source, at, outcome, reason, peer,
 		size, meta, body FROM @rejected r WHERE `+f.where()+` ORDER BY id DESC LIMIT $`+
-		strconv.Itoa(len(f.args))), f.args...)
+		strconv.Itoa(len(f.args))), planned(f.args)...)
 	found, err := scanned(rows, err, func(rows pgx.Rows) (*queue.Rejected, error) {
 		d, at := &queue.Rejected{}, turn.Stamp(0)
 		err := rows.Scan(&d.ID, &d.Source, into(&at), (*string)(&d.Outcome), &d.Reason, &d.Peer,

@@ -130,6 +130,7 @@ CREATE INDEX queue_rows_source ON queue_rows (source, seq);
 CREATE INDEX queue_rows_event ON queue_rows (left(event, 200), seq);
 CREATE INDEX queue_rows_task ON queue_rows (left(task, 200), seq) WHERE task <> '';
 CREATE INDEX queue_rows_key ON queue_rows USING gin (key_marks);
+CREATE INDEX queue_rows_effects ON queue_rows (seq) WHERE kind = 2;
 CREATE INDEX queue_rows_unwell ON queue_rows (phase, seq) WHERE phase IN
 	('parked', 'held', 'dead', 'stale', 'unrouted', 'expired', 'discarded');
 
