@@ -102,7 +102,8 @@ func (g *generation) find(seqs []int64, place uint64) []int64 {
 	return seqs
 }
 
-// places are those in memory. The goroutine that writes changes them, others only look.
+// places are those in memory. The goroutine that writes changes them, others look; the one that
+// flushes lets go of the old ones.
 type places struct {
 	mu         sync.RWMutex
 	young, old *generation // old: nil if all older ones are in the table
@@ -202,21 +203,27 @@ func (t *txn) dropPlace(id once.Identity, seq int64) error {
 	return t.c.exec("DELETE FROM places WHERE place = ? AND seq = ?", id[:8], seq)
 }
 
+// moving returns the old generation, and makes the young one that if it is full; nil: there is
+// nothing to be moved. newest is the seq of the newest row.
+func (p *places) moving(newest int64) *generation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.old == nil && p.young.added >= placeGeneration {
+		p.young.last = newest
+		p.old, p.young, p.through = p.young, newGeneration(), 0
+	}
+	return p.old
+}
+
 // movePlaces puts some places of the old generation into the table: as many as keep it ahead of the
 // young one. It begins a transaction, in which no row has come yet.
 func (t *txn) movePlaces() error {
 	p := &t.s.places
 	newest := t.s.nextSeq - 1
-	if p.old == nil {
-		if p.young.added < placeGeneration {
-			return nil
-		}
-		p.mu.Lock()
-		p.young.last = newest
-		p.old, p.young, p.through = p.young, newGeneration(), 0
-		p.mu.Unlock()
+	old := p.moving(newest)
+	if old == nil {
+		return nil
 	}
-	old := p.old
 	came := float64(newest-old.last) / float64(placeGeneration)
 	goal := min(int(came*placeHaste*placeBuckets), placeBuckets)
 	if p.through >= goal {

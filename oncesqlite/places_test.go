@@ -131,15 +131,14 @@ func TestWhatIsUndoneHasNoPlace(t *testing.T) {
 }
 
 func TestASweptRowLeavesNoPlace(t *testing.T) {
-	now := time.Now()
-	path := filepath.Join(t.TempDir(), "once.db")
-	s := openAt(t, Config{Path: path, Now: func() time.Time { return now }})
+	clock := newClock()
+	s := openAt(t, Config{Path: filepath.Join(t.TempDir(), "once.db"), Now: clock.now})
 	for i := range 3*placeGeneration - 5 {
 		a := callback(fmt.Sprint(i))
 		a.State = queue.Unrouted // done as it comes
 		mustAppend(t, s, a)
 	}
-	now = now.Add(3 * time.Hour)
+	clock.advance(3 * time.Hour)
 	for {
 		n, err := s.Sweep(t.Context(), 10)
 		if err != nil {
@@ -162,15 +161,13 @@ func TestASweptRowLeavesNoPlace(t *testing.T) {
 
 // What is named in memory is bounded by the rows that came, however soon they are gone.
 func TestAGenerationEndsAlsoIfItsRowsAreGone(t *testing.T) {
-	now := time.Now()
-	s := openAt(t, Config{
-		Path: filepath.Join(t.TempDir(), "once.db"), Now: func() time.Time { return now },
-	})
+	clock := newClock()
+	s := openAt(t, Config{Path: filepath.Join(t.TempDir(), "once.db"), Now: clock.now})
 	for i := range 4 * placeGeneration {
 		a := callback(fmt.Sprint(i))
 		a.State = queue.Unrouted
 		mustAppend(t, s, a)
-		now = now.Add(3 * time.Hour)
+		clock.advance(3 * time.Hour)
 		if _, err := s.Sweep(t.Context(), 10); err != nil {
 			t.Fatal(err)
 		}
