@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,7 +64,7 @@ func (a *app) tell(err error) int {
 	var locked *oncesqlite.LockedError
 	var stopped *stoppedError
 	var said *statusError
-	status, text := statusFailed, "once: "+err.Error()
+	status, text := statusFailed, "once: "+plain(err)
 	switch {
 	case errors.As(err, &wrongFile):
 		status, text = statusUsage, wrongFile.Error()
@@ -84,6 +85,21 @@ func (a *app) tell(err error) int {
 		return statusFailed
 	}
 	return status
+}
+
+// plain writes an error with each of its lines once: a driver says the same again for each way in
+// which it tried to connect. What is said in two lines then stands in one.
+func plain(err error) string {
+	var lines []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 2 && strings.HasSuffix(lines[0], ":") {
+		return lines[0] + " " + strings.TrimSpace(lines[1])
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (a *app) root() *cobra.Command {
