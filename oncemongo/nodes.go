@@ -16,8 +16,9 @@ type nodeDoc struct {
 	ID string `bson:"_id"`
 	// Beat rises while it lives.
 	Beat int64 `bson:"beat"`
-	// At is when it was last seen alive, by the store's clock.
-	At stamp `bson:"at"`
+	// StartedAt is when it gave its first sign of life, and At its last one, by the store's clock.
+	StartedAt stamp `bson:"started_at,omitempty"`
+	At        stamp `bson:"at"`
 	// Ended is true for one that was closed in order; its leases are void.
 	Ended bool `bson:"ended"`
 }
@@ -39,6 +40,7 @@ func (s *Store) sign(ctx context.Context) error {
 			{Key: "$inc", Value: bson.D{{Key: "beat", Value: int64(1)}}},
 			{Key: "$set", Value: bson.D{{Key: "at", Value: s.now()},
 				{Key: "ended", Value: false}}},
+			{Key: "$setOnInsert", Value: bson.D{{Key: "started_at", Value: s.now()}}},
 		}, options.UpdateOne().SetUpsert(true))
 	return fault(err)
 }

@@ -119,6 +119,7 @@ var (
 	_ queue.Browser    = (*Store)(nil)
 	_ queue.Operator   = (*Store)(nil)
 	_ queue.Rejecter   = (*Store)(nil)
+	_ queue.NodeLister = (*Store)(nil)
 )
 
 // OpenStore opens the store in a database, over a client that stays its caller's, and makes what

@@ -132,6 +132,7 @@ var (
 	_ queue.Browser    = (*Store)(nil)
 	_ queue.Operator   = (*Store)(nil)
 	_ queue.Rejecter   = (*Store)(nil)
+	_ queue.NodeLister = (*Store)(nil)
 )
 
 // NewStore makes a store over a pool, which stays the caller's. It asks the database nothing:

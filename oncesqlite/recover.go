@@ -155,6 +155,7 @@ func (s *Store) recover() error {
 	}
 	known := max(last, newest, claimed) // the latest time that the store knows of
 	s.clock.start(known)
+	s.began = s.clock.now()
 	if now := s.clock.now(); known > 0 { // in a new store nothing waits
 		s.waitsEnd = now + min(now-known, waitGrace.Microseconds())
 	}

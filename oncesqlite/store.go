@@ -179,6 +179,7 @@ type Store struct {
 	present present
 	records Records
 	places  places
+	began   int64 // when it was opened
 }
 
 var (
@@ -189,6 +190,7 @@ var (
 	_ queue.Operator   = (*Store)(nil)
 	_ queue.Rejecter   = (*Store)(nil)
 	_ queue.Recaller   = (*Store)(nil)
+	_ queue.NodeLister = (*Store)(nil)
 )
 
 // opBacklog bounds the operations that wait for the writer; further callers wait to hand theirs

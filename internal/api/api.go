@@ -34,6 +34,9 @@ type Config struct {
 	// Sources says how each source stands. Default: there are none.
 	Sources func() []Source
 
+	// Nodes tells which processes serve the store. Default: nobody knows (404).
+	Nodes queue.NodeLister
+
 	// Records are those of guarded requests. Default: there are none (404).
 	Records *RecordsConfig
 

@@ -37,6 +37,13 @@ func (a *API) table() []route {
 		summary:  "The sources, and why the callbacks of one wait",
 		response: wire.SourceList{}, handle: a.listSources,
 	}, route{
+		method: http.MethodGet, pattern: prefix + "/nodes", id: "listNodes",
+		summary: "The processes that serve the store, and what each works on",
+		doc: "What is decided in the store's own transaction, such as a step of a flow, is in " +
+			"nobody's hands.",
+		response: wire.NodeList{}, handle: a.listNodes,
+		refuses: []int{http.StatusNotFound},
+	}, route{
 		method: http.MethodGet, pattern: prefix + "/counts", id: "getCounts",
 		summary:  "How many callbacks, effects and tasks are in each state",
 		doc:      "These are counters that the store keeps: nothing is scanned.",

@@ -37,7 +37,7 @@ func TestTheDescriptionIsValidAndNamesEachRoute(t *testing.T) {
 		POST/api/v1/resources/{kind}/{name}/release POST/api/v1/resources/{kind}/{name}/transfer
 		GET/api/v1/effects GET/api/v1/effects/{id} POST/api/v1/effects/{id}/retry
 		POST/api/v1/effects/{id}/discard POST/api/v1/effects/{id}/done GET/api/v1/rejected
-		GET/api/v1/destinations GET/api/v1/sources GET/api/v1/counts GET/api/v1/tasks
+		GET/api/v1/destinations GET/api/v1/sources GET/api/v1/nodes GET/api/v1/counts GET/api/v1/tasks
 		GET/api/v1/records GET/api/v1/records/{id} POST/api/v1/records/{id}/release
 		POST/api/v1/records/{id}/resolve`)
 	for _, w := range want {

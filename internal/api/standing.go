@@ -1,9 +1,11 @@
 package api
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/oncekit/once/internal/wire"
+	"github.com/oncekit/once/queue"
 )
 
 // Destination is how a destination stands at the moment.
@@ -46,4 +48,31 @@ func (a *API) listSources(*call) (any, error) {
 			Reason: s.Reason, PausedSince: wire.Maybe(s.PausedSince)})
 	}
 	return out, nil
+}
+
+func (a *API) listNodes(c *call) (any, error) {
+	if a.cfg.Nodes == nil {
+		return nil, problemf(http.StatusNotFound, "the store does not tell who serves it")
+	}
+	list, err := a.cfg.Nodes.Nodes(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := wire.NodeList{Items: []wire.Node{}}
+	for i := range list {
+		out.Items = append(out.Items, nodeOf(&list[i]))
+	}
+	return out, nil
+}
+
+func nodeOf(n *queue.Node) wire.Node {
+	out := wire.Node{Name: n.Name, State: string(n.State), StartedAt: wire.Maybe(n.StartedAt),
+		SeenAt: wire.Instant(n.SeenAt), Works: []wire.InHands{}, More: n.More}
+	for i := range n.Rows {
+		r := &n.Rows[i]
+		out.Works = append(out.Works, wire.InHands{Kind: r.Kind.String(), ID: r.ID(),
+			Source: r.Source, Event: r.Event, Task: r.Task, Attempt: r.Attempt,
+			Since: wire.Maybe(r.StartedAt)})
+	}
+	return out
 }

@@ -1,10 +1,12 @@
 package api_test
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/oncekit/once/internal/api"
+	"github.com/oncekit/once/queue"
 )
 
 func TestDestinationsSayWhyEffectsWait(t *testing.T) {
@@ -65,4 +67,39 @@ func TestSourcesSayWhyCallbacksWait(t *testing.T) {
 }
 `)
 	newEnv(t).get("/api/v1/sources").exactly("{\n  \"items\": []\n}\n")
+}
+
+func TestNodesSayWhoIsAliveAndWhatEachWorksOn(t *testing.T) {
+	e := newEnv(t, func(c *api.Config) { c.Nodes = c.Browser.(queue.NodeLister) })
+	id := e.effect(func(a *queue.Arrival) { a.Event, a.Task = "pulse", "T-1" })
+	got, err := e.store.Lease(t.Context(), queue.LeaseRequest{Lane: "effect/plant", Max: 1,
+		For: time.Minute})
+	if err != nil || len(got.Rows) != 1 {
+		t.Fatalf("leased %d rows, %v", len(got.Rows), err)
+	}
+	items := e.get("/api/v1/nodes").ok()["items"].([]any)
+	if len(items) != 1 {
+		t.Fatalf("%d nodes", len(items))
+	}
+	node := items[0].(map[string]any)
+	if node["state"] != "alive" || node["seen_at"] != "2026-07-01T10:00:00.000000Z" ||
+		node["more"] != false {
+		t.Errorf("node %v", node)
+	}
+	works := node["works"].([]any)
+	if len(works) != 1 {
+		t.Fatalf("it works on %v", works)
+	}
+	for field, want := range map[string]any{"kind": "effect", "source": "plant",
+		"event": "pulse", "task": "T-1", "attempt": 1.0, "id": id,
+		"since": "2026-07-01T10:00:00.000000Z"} {
+		if got := works[0].(map[string]any)[field]; got != want {
+			t.Errorf("%s is %v, want %v", field, got, want)
+		}
+	}
+}
+
+func TestAStoreThatDoesNotTellItsNodesIsNotFound(t *testing.T) {
+	newEnv(t).get("/api/v1/nodes").problem(http.StatusNotFound, "not-found",
+		"the store does not tell who serves it")
 }

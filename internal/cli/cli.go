@@ -134,7 +134,7 @@ through a state machine to its effects: exactly as if it had arrived once.`,
 	root.AddCommand(a.manCommand(), a.statusCommand(), a.callbacksCommand(), a.effectsCommand(),
 		a.tasksCommand(), a.resourcesCommand(), a.recordsCommand(), a.rejectedCommand(),
 		a.sourcesCommand(),
-		a.destinationsCommand(),
+		a.destinationsCommand(), a.nodesCommand(),
 		&cobra.Command{Use: "exit-status", Short: "The statuses with which the program ends",
 			Long: statusHelp()})
 	takes(root, 0, 0, "")

@@ -81,6 +81,11 @@ func TestListsShowWhatTheAPIHas(t *testing.T) {
 		"plant log open\nwms http open\n")
 	wantText(t, p.told("sources", "list"), "NAME TO STATE PAUSED SINCE REASON\n"+
 		"rcs flow/transport open\n")
+	nodes := plain(p.told("nodes", "list"))
+	if !regexp.MustCompile(`^NAME STATE STARTED SEEN WORKS ON\n\S+-\d+ alive TIME TIME\n$`).
+		MatchString(nodes) {
+		t.Errorf("nodes: %q", nodes)
+	}
 	if status := p.post("rcs", `{"reqCode":"R","taskCode":"T"}`); status != 400 {
 		t.Fatalf("status %d", status)
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/oncekit/once/internal/client"
 	"github.com/oncekit/once/internal/screen"
 	"github.com/oncekit/once/internal/wire"
+	"github.com/oncekit/once/queue"
 )
 
 func (a *app) rejectedCommand() *cobra.Command {
@@ -136,6 +138,61 @@ func (a *app) sourcesCommand() *cobra.Command {
 	}, 0, 0, ""))
 	c.AddCommand(l.listCommand(a, "List the sources, in the order of the configuration."))
 	return c
+}
+
+func (a *app) nodesCommand() *cobra.Command {
+	l := &lister[wire.Node]{
+		noun: "node", plural: "nodes",
+		fetch: func(ctx context.Context, c *client.Client, _ client.Query) (
+			client.Page[wire.Node], error) {
+			return c.Nodes(ctx)
+		},
+		columns: []screen.Column{{Title: "NAME"}, {Title: "STATE"}, {Title: "STARTED", Drop: 1},
+			{Title: "SEEN"}, {Title: "WORKS ON", Min: 16}},
+		row: func(s *screen.Screen, n *wire.Node) []screen.Cell {
+			return []screen.Cell{{Text: n.Name}, nodeState(n.State),
+				{Text: s.TimeAge(n.StartedAt.Time())}, {Text: s.TimeAge(n.SeenAt.Time())},
+				{Text: inHands(n)}}
+		},
+	}
+	c := a.addRemote(takes(&cobra.Command{
+		Use: "nodes", Aliases: []string{"node"}, GroupID: groupOperator,
+		Short: "See which processes serve the store, and what each works on",
+		Long: `See which processes serve the store, and what each works on.
+
+A silent one has given no sign of life for a while: it may be frozen or cut off. The others take
+back what it has in its hands.
+` + remoteHelp,
+		RunE: help,
+	}, 0, 0, ""))
+	c.AddCommand(l.listCommand(a, "List the processes that serve the store, the eldest first."))
+	return c
+}
+
+func nodeState(state string) screen.Cell {
+	switch queue.NodeState(state) {
+	case queue.NodeAlive:
+		return screen.Cell{Text: state, Style: screen.Good}
+	case queue.NodeSilent:
+		return screen.Cell{Text: state, Style: screen.Bad}
+	}
+	return screen.Cell{Text: state}
+}
+
+// inHands says what a node works on: the longest first.
+func inHands(n *wire.Node) string {
+	var list []string
+	for _, w := range n.Works {
+		text := w.Kind + " " + w.Source + "/" + w.Event
+		if w.Task != "" {
+			text += " of " + w.Task
+		}
+		list = append(list, text)
+	}
+	if n.More {
+		list = append(list, "…")
+	}
+	return strings.Join(list, ", ")
 }
 
 // standing says in a word how a source or destination stands.

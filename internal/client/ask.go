@@ -175,6 +175,11 @@ func (c *Client) Sources(ctx context.Context) (Page[wire.Source], error) {
 	return list[wire.Source](ctx, c, "sources", Query{})
 }
 
+// Nodes returns the processes that serve the store.
+func (c *Client) Nodes(ctx context.Context) (Page[wire.Node], error) {
+	return list[wire.Node](ctx, c, "nodes", Query{})
+}
+
 // Counts returns the counters that the server keeps.
 func (c *Client) Counts(ctx context.Context) (Item[wire.Counts], error) {
 	return one[wire.Counts](ctx, c, "counts")

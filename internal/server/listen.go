@@ -11,6 +11,7 @@ import (
 
 	"github.com/oncekit/once/inbox"
 	"github.com/oncekit/once/internal/api"
+	"github.com/oncekit/once/queue"
 )
 
 // listener is an address and what is served on it.
@@ -72,12 +73,13 @@ func (s *Server) serveAdmin() error {
 	if err != nil {
 		return err
 	}
+	nodes, _ := s.store.(queue.NodeLister) // not each store has several, or tells
 	handler, err := api.New(api.Config{
 		Records: records,
 		Browser: s.store, Operator: s.store, Transactor: s.store, Engine: s.engine,
 		Ping: s.ready, Route: s.route, Metrics: s.metrics, Destinations: s.status,
-		Sources: s.standing,
-		Token:   s.cfg.Admin.Token, Hosts: s.cfg.Admin.Hosts, Listen: s.cfg.Admin.Listen,
+		Sources: s.standing, Nodes: nodes,
+		Token: s.cfg.Admin.Token, Hosts: s.cfg.Admin.Hosts, Listen: s.cfg.Admin.Listen,
 		Logger: s.log, Version: s.opts.Version,
 	})
 	if err != nil {

@@ -66,6 +66,32 @@ type SourceList struct {
 	Items []Source `json:"items" doc:"In the order of the configuration."`
 }
 
+// Node is a process that serves the store.
+type Node struct {
+	Name      string    `json:"name" doc:"Its host, its process, and what tells it from others."`
+	State     string    `json:"state" doc:"alive; silent: no sign of life; ended: closed in order."`
+	StartedAt *Instant  `json:"started_at" doc:"By the store's clock, as seen_at."`
+	SeenAt    Instant   `json:"seen_at" doc:"Its last sign of life."`
+	Works     []InHands `json:"works" doc:"What it has in its hands, the longest first; 20 at most."`
+	More      bool      `json:"more" doc:"It has more in its hands than is listed."`
+}
+
+// InHands is a callback or an effect that a node works.
+type InHands struct {
+	Kind    string   `json:"kind" doc:"callback or effect."`
+	ID      string   `json:"id"`
+	Source  string   `json:"source" doc:"Of an effect its destination."`
+	Event   string   `json:"event" doc:"Of an effect its name."`
+	Task    string   `json:"task"`
+	Attempt int      `json:"attempt"`
+	Since   *Instant `json:"since"`
+}
+
+// NodeList are the processes that serve the store.
+type NodeList struct {
+	Items []Node `json:"items" doc:"The eldest first."`
+}
+
 // Counts are the counters that the store keeps. What there is none of is left out.
 type Counts struct {
 	Callbacks []CallbackCount `json:"callbacks" doc:"By source, then state."`

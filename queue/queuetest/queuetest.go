@@ -56,6 +56,7 @@ const (
 	people
 	bells
 	ring
+	nodes
 	sqlTx
 )
 
@@ -103,6 +104,8 @@ func probe(t *testing.T, h Harness) (have needs) {
 	has(bells, ok)
 	_, ok = h.Store.(queue.Rejecter)
 	has(ring, ok)
+	_, ok = h.Store.(queue.NodeLister)
+	has(nodes, ok)
 	has(sqlTx, h.SQL)
 	return have
 }
@@ -114,7 +117,8 @@ func Cases() []Case {
 		appendCases(), repeatCases(), newerCases(), sweepCases(), leaseCases(), orderCases(),
 		lostCases(),
 		settleCases(), changeCases(), commitCases(), stepCases(), waitCases(), taskCases(),
-		browseCases(), pageCases(), operateCases(), reviseCases(), restartCases(), randomCases(),
+		browseCases(), pageCases(), nodeCases(), operateCases(), reviseCases(), restartCases(),
+		randomCases(),
 	} {
 		all = append(all, group...)
 	}
