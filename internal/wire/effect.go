@@ -68,11 +68,11 @@ type SourceList struct {
 
 // Node is a process that serves the store.
 type Node struct {
-	Name      string    `json:"name" doc:"Its host, its process, and what tells it from others."`
+	Name      string    `json:"name" doc:"Its host, its process, what tells it from others."`
 	State     string    `json:"state" doc:"alive; silent: no sign of life; ended: closed in order."`
 	StartedAt *Instant  `json:"started_at" doc:"By the store's clock, as seen_at."`
 	SeenAt    Instant   `json:"seen_at" doc:"Its last sign of life."`
-	Works     []InHands `json:"works" doc:"What it has in its hands, the longest first; 20 at most."`
+	Works     []InHands `json:"works" doc:"What it has in its hands, the longest first; at most 20."`
 	More      bool      `json:"more" doc:"It has more in its hands than is listed."`
 }
 
