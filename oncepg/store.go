@@ -31,7 +31,7 @@ type StoreConfig struct {
 	// MaxOutcome bounds the outcomes of the records that are kept beside, as in RecordsConfig.
 	MaxOutcome int
 	// Windows is how many commits of arrivals may be under way at once, each with a connection of
-	// its own. Default 4.
+	// its own. Default 2.
 	Windows int
 	// Poll is how often a node looks whether another one made something due, or its time has come.
 	// Default 100ms.
@@ -68,7 +68,7 @@ func (c StoreConfig) withDefaults() (StoreConfig, error) {
 		c.RejectedPerSource = 100
 	}
 	if c.Windows <= 0 {
-		c.Windows = 4
+		c.Windows = 2
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -46,7 +46,8 @@ func (s *Store) addHands(ctx context.Context, list []queue.Node) error {
 	}
 	rows, err := s.pool.Query(ctx, s.sql.at(`SELECT `+rowColumns+`
 		FROM unnest($1::text[]) AS n (name), LATERAL (SELECT * FROM @queue_rows r
-			WHERE r.lease_until IS NOT NULL AND r.node = n.name ORDER BY r.started_at, r.seq LIMIT $2) r
+			WHERE r.lease_until IS NOT NULL AND r.node = n.name
+			ORDER BY r.started_at, r.seq LIMIT $2) r
 		ORDER BY r.started_at, r.seq`), planned([]any{names, queue.MaxNodeRows + 1})...)
 	found, err := scanned(rows, err, scanHead)
 	if err != nil {

@@ -72,7 +72,7 @@ type Node struct {
 	State     string    `json:"state" doc:"alive; silent: no sign of life; ended: closed in order."`
 	StartedAt *Instant  `json:"started_at" doc:"By the store's clock, as seen_at."`
 	SeenAt    Instant   `json:"seen_at" doc:"Its last sign of life."`
-	Works     []InHands `json:"works" doc:"What it has in its hands, the longest first; at most 20."`
+	Works     []InHands `json:"works" doc:"What it has in hand, the longest first; at most 20."`
 	More      bool      `json:"more" doc:"It has more in its hands than is listed."`
 }
 
