@@ -18,7 +18,7 @@ import (
 )
 
 // rowIdentity is the constraint that a row breaks which somebody else has stored meanwhile.
-const rowIdentity = "queue_rows_identity"
+const rowIdentity = "queue_content_identity"
 
 // isTakenIdentity tells that an arrival came first of which a batch could not know: worked out
 // again it does.
@@ -173,11 +173,13 @@ func (s *storeSQL) changeWhole(b *pgx.Batch, old, r *turn.Row) error {
 	b.Queue(s.changeRow, r.Seq, string(r.Phase), r.InLine, int32(r.Attempt), int32(r.Lost), r.Fence,
 		stampOut(r.NextAt), stampOut(r.StartedAt), stampOut(r.FinishedAt), stampOut(r.SweepAt),
 		stampOut(r.LeaseUntil), orNull(r.Node), recordText(r.Error), recordText(r.Lane),
-		recordText(r.OrderKey), recordText(r.Source), recordText(r.Event), recordText(r.Flow),
-		recordText(r.Task), r.Blocks, r.LimitPassed, r.Acted, r.Duplicates-old.Duplicates,
+		recordText(r.OrderKey), recordText(r.Flow), recordText(r.Task), r.Blocks, r.LimitPassed, r.Acted, r.Duplicates-old.Duplicates,
 		r.Conflicts-old.Conflicts, newest, stampOut(r.LastAt), stampOut(r.WaitUntil),
 		string(r.DeadCause), textsOut(r.Waits), attempts, accepted,
 		marksOut(r.Waits))
+	if old.Source != r.Source || old.Event != r.Event {
+		b.Queue(s.moveRow, r.Seq, recordText(r.Source), recordText(r.Event))
+	}
 	if !samePayload(old, r) {
 		b.Queue(s.setPayload, r.Seq, fingerprintOut(r.Fingerprint), recordText(r.TraceParent),
 			recordText(r.TraceState), r.Meta, r.Body)

@@ -21,29 +21,34 @@ import (
 // each other.
 const receiveSQL = `WITH a AS MATERIALIZED (
 	SELECT *, 2 * nextval('@queue_numbers') AS seq,
-		coalesce($21::timestamptz, date_trunc('milliseconds', clock_timestamp())) AS now
+		coalesce($22::timestamptz, date_trunc('milliseconds', clock_timestamp())) AS now
 	FROM unnest($1::bytea[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[],
 		$7::bigint[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[],
-		$14::text[], $15::text[], $16::text[], $17::text[], $18::bytea[], $19::bytea[],
-		$20::bytea[])
+		$14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::bytea[],
+		$20::bytea[], $21::bytea[])
 		AS u (identity, phase, lane, order_key, retention_ms, keep_body_ms, expires_ms, source,
-		event, flow, task, key, key_marks, resource, cause, peer, trace, fingerprint, meta, body)
+		event, flow, task, key, key_marks, resource, cause, peer, trace_parent, trace_state,
+		fingerprint, meta, body)
 ), stored AS (
-	INSERT INTO @queue_rows (seq, kind, identity, phase, lane, order_key, retention_ms,
-		keep_body_ms, received_at, expires_at, sweep_at, source, event, flow, task, key, key_marks,
-		resource, cause, peer, trace_parent, trace_state, made_by, fingerprint, meta, body)
-	SELECT seq, 1, identity, phase, lane, order_key, retention_ms, keep_body_ms, now,
+	INSERT INTO @queue_content (seq, kind, identity, retention_ms, keep_body_ms, received_at,
+		expires_at, source, event, key, key_marks, resource, cause, peer, trace_parent,
+		trace_state, made_by, fingerprint, meta, body)
+	SELECT seq, 1, identity, retention_ms, keep_body_ms, now,
 		CASE WHEN expires_ms > 0 THEN now + expires_ms * interval '1 millisecond' END,
-		CASE WHEN phase = 'unrouted' THEN now + keep_body_ms * interval '1 millisecond' END,
-		source, event, flow, task, key::text[], key_marks::bigint[], resource, cause, peer,
-		(trace::text[])[1], (trace::text[])[2], $22::bytea, fingerprint, meta, body
+		source, event, key::text[], key_marks::bigint[], resource, cause, peer, trace_parent,
+		trace_state, $23::bytea, fingerprint, meta, body
 	FROM a ORDER BY identity
 	ON CONFLICT (identity, kind) DO NOTHING
-	RETURNING seq, identity, source, phase
+	RETURNING seq, identity
+), begun AS (
+	INSERT INTO @queue_work (seq, phase, lane, order_key, flow, task, sweep_at)
+	SELECT seq, phase, lane, order_key, flow, task,
+		CASE WHEN phase = 'unrouted' THEN now + keep_body_ms * interval '1 millisecond' END
+	FROM a JOIN stored USING (seq)
 ), counted AS (
 	INSERT INTO @counters AS c (what, source, state, slot, n)
-	SELECT 'callback', source, CASE phase WHEN 'ready' THEN 'pending' ELSE phase END, $23::text,
-		count(*) FROM stored GROUP BY source, phase ORDER BY source, phase
+	SELECT 'callback', source, CASE phase WHEN 'ready' THEN 'pending' ELSE phase END, $24::text,
+		count(*) FROM a JOIN stored USING (seq) GROUP BY source, phase ORDER BY source, phase
 	ON CONFLICT (what, source, state, slot) DO UPDATE SET n = c.n + excluded.n
 )
 SELECT identity, seq FROM stored`
@@ -53,8 +58,8 @@ func (s *Store) receiveArgs(list []*queue.Arrival, slot string, token []byte) []
 	n := len(list)
 	var numbers [3][]int64
 	var binaries [4][][]byte
-	var texts [10][]string
-	var arrays [3][]pgtype.Text
+	var texts [12][]string
+	var arrays [2][]pgtype.Text
 	grow(n, numbers[:])
 	grow(n, binaries[:])
 	grow(n, texts[:])
@@ -68,15 +73,14 @@ func (s *Store) receiveArgs(list []*queue.Arrival, slot string, token []byte) []
 		binaries[0][i], binaries[1][i] = r.Identity[:], fingerprintOut(r.Fingerprint)
 		binaries[2][i], binaries[3][i] = r.Meta, r.Body
 		for j, text := range [...]string{string(r.Phase), r.Lane, r.OrderKey, r.Source, r.Event,
-			r.Flow, r.Task, r.Resource, r.Cause, r.Peer} {
+			r.Flow, r.Task, r.Resource, r.Cause, r.Peer, r.TraceParent, r.TraceState} {
 			texts[j][i] = recordText(text)
 		}
 		arrays[0][i], arrays[1][i] = textsOut(r.Key), marksOut(r.Key)
-		arrays[2][i] = textsOut([]string{r.TraceParent, r.TraceState})
 	}
 	return []any{binaries[0], texts[0], texts[1], texts[2], numbers[0], numbers[1], numbers[2],
 		texts[3], texts[4], texts[5], texts[6], arrays[0], arrays[1], texts[7], texts[8], texts[9],
-		arrays[2], binaries[1], binaries[2], binaries[3], s.nowOut(), token, slot}
+		texts[10], texts[11], binaries[1], binaries[2], binaries[3], s.nowOut(), token, slot}
 }
 
 func grow[T any](n int, lists [][]T) {
@@ -153,7 +157,7 @@ func (s *Store) storeNew(ctx context.Context, in sender, slot string, token []by
 	stored := make(map[once.Identity]int64, len(list))
 	var batch pgx.Batch
 	batch.Queue(beginSQL)
-	s.queueSettings(&batch)
+	s.queueSettings(&batch, s.sql.settings)
 	receive := batch.Queue(s.sql.receive, s.receiveArgs(list, slot, token)...)
 	receive.Query(func(rows pgx.Rows) error {
 		var id []byte
@@ -170,8 +174,8 @@ func (s *Store) storeNew(ctx context.Context, in sender, slot string, token []by
 	return stored, in.SendBatch(ctx, &batch).Close()
 }
 
-func (s *Store) queueSettings(batch *pgx.Batch) {
-	batch.Queue(s.sql.settings, strconv.FormatInt(s.cfg.Frozen.Milliseconds(), 10))
+func (s *Store) queueSettings(batch *pgx.Batch, sql string) {
+	batch.Queue(sql, strconv.FormatInt(s.cfg.Frozen.Milliseconds(), 10))
 }
 
 // repeated is what is known of a row that an arrival repeats.
@@ -190,7 +194,7 @@ const repeatedSQL = `SELECT identity, seq, phase, coalesce(newest, 0), fingerpri
 
 // addRepeatsSQL counts duplicates. A row that this very call stored is written too: whoever is told
 // of it then has a commit behind that.
-const addRepeatsSQL = `UPDATE @queue_rows r SET duplicates = r.duplicates + a.n,
+const addRepeatsSQL = `UPDATE @queue_work r SET duplicates = r.duplicates + a.n,
 	last_at = CASE WHEN a.n > 0 THEN greatest(r.last_at, a.at) ELSE r.last_at END
 	FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[]) AS a (seq, n, at)
 	WHERE r.seq = a.seq`
@@ -267,7 +271,7 @@ func (s *Store) readRepeated(ctx context.Context, tx *storeTx, calls []*intake) 
 	known := make(map[once.Identity]*repeated, len(calls))
 	var batch pgx.Batch
 	batch.Queue(beginSQL)
-	s.queueSettings(&batch)
+	s.queueSettings(&batch, s.sql.lookups)
 	batch.Queue(s.sql.repeated, ids, s.nowOut()).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			r := &repeated{}

@@ -255,7 +255,7 @@ func holdCommits(t *testing.T, direct *pgxpool.Pool, proxy *testserver.Proxy) {
 	t.Helper()
 	_, err := direct.Exec(t.Context(), `CREATE FUNCTION once.slow() RETURNS trigger
 		LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.2); RETURN NULL; END $$;
-		CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON once.queue_rows
+		CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON once.queue_content
 		DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION once.slow()`)
 	if err != nil {
 		t.Fatal(err)

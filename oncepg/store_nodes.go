@@ -202,7 +202,7 @@ func (s *Store) look(ctx context.Context, seen *seenStore) error {
 // dueLanes returns those of the lanes in which a row is due.
 func (s *Store) dueLanes(ctx context.Context, lanes []string) ([]string, error) {
 	rows, err := s.pool.Query(ctx, s.sql.at(`SELECT lane FROM unnest($1::text[]) AS l (lane)
-		WHERE EXISTS (SELECT FROM @queue_rows r WHERE r.lane = l.lane AND r.phase = 'ready')`),
+		WHERE EXISTS (SELECT FROM @queue_work r WHERE r.lane = l.lane AND r.phase = 'ready')`),
 		lanes)
 	if err != nil {
 		return nil, err

@@ -125,9 +125,11 @@ func TestG02AnArrivalThatMeetsAnOpenRivalIsWhatTheRivalMakesOfIt(t *testing.T) {
 		if _, err := rival.Exec(t.Context(), "BEGIN"); err != nil {
 			t.Fatal(err)
 		}
-		_, err = rival.Exec(t.Context(), `INSERT INTO once.queue_rows (seq, kind, identity,
-			fingerprint, phase, lane, source, retention_ms, keep_body_ms, received_at)
-			VALUES ($1, 1, $2, $3, 'done', 'flow', 'robots', 1000, 1000, now())`, 1_000_000+2*i,
+		_, err = rival.Exec(t.Context(), `WITH work AS (INSERT INTO once.queue_work (seq, phase, lane)
+				VALUES ($1, 'done', 'flow'))
+			INSERT INTO once.queue_content (seq, kind, identity, fingerprint, source, retention_ms,
+				keep_body_ms, received_at)
+			VALUES ($1, 1, $2, $3, 'robots', 1000, 1000, now())`, 1_000_000+2*i,
 			call.Identity[:], call.Fingerprint[:])
 		if err != nil {
 			t.Fatal(err)

@@ -30,7 +30,7 @@ func (s *Store) Renew(ctx context.Context, grants []queue.Grant, d time.Duration
 	if len(grants) == 0 {
 		return errs
 	}
-	err := s.do(ctx, false, func(t *turn.Batch) (err error) {
+	err := s.doGranted(ctx, grants, func(t *turn.Batch) (err error) {
 		errs, err = t.Renew(grants, d)
 		return err
 	})
@@ -43,7 +43,7 @@ func (s *Store) Settle(ctx context.Context, settlements []queue.Settlement) []er
 	if len(settlements) == 0 {
 		return errs
 	}
-	err := s.do(ctx, false, func(t *turn.Batch) (err error) {
+	err := s.doGranted(ctx, turn.Grants(settlements), func(t *turn.Batch) (err error) {
 		errs, err = t.Settle(settlements)
 		return err
 	})

@@ -104,7 +104,7 @@ func (s *Store) Resources(ctx context.Context, q queue.ResourceQuery) (queue.Res
 		wait.wait(queue.WaitResource(d.Kind, d.Name))
 		wait.args = append(wait.args, maxWaiting)
 		n := 0
-		err := s.pool.QueryRow(ctx, s.sql.at("SELECT count(*) FROM (SELECT FROM @queue_rows r "+
+		err := s.pool.QueryRow(ctx, s.sql.at("SELECT count(*) FROM (SELECT FROM @queue_work r "+
 			"WHERE "+wait.where()+" LIMIT $"+strconv.Itoa(len(wait.args))+") r"),
 			planned(wait.args)...).Scan(&n)
 		if err != nil {

@@ -269,9 +269,10 @@ func (tx *storeTx) Resources(keys []turn.Pair) ([]*turn.Resource, error) {
 }
 
 // Owned implements [turn.Stored].
-func (tx *storeTx) Owned(flow, task string) ([]*turn.Resource, error) {
-	rows, err := tx.conn.Query(tx.ctx, tx.s.sql.resources+
-		"r.flow = $1 AND r.task = $2 AND r.task <> ''", recordText(flow), recordText(task))
+func (tx *storeTx) Owned(tasks []turn.Pair) ([]*turn.Resource, error) {
+	flows, names := pairs(tasks)
+	rows, err := tx.conn.Query(tx.ctx, tx.s.sql.resources+"(r.flow, r.task) IN "+
+		"(SELECT * FROM unnest($1::text[], $2::text[])) AND r.task <> ''", flows, names)
 	return scanned(rows, err, scanResource)
 }
 

@@ -15,13 +15,15 @@ const beginSQL = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 type storeSQL struct {
 	schema string // quoted, with its dot
 
-	receive, repeated, addRepeats, keepRepeats, ownRows      string
-	settings, turn, highest, setTurn, setNode, askNode       string
-	rows, lines, arrivals, tasks, resources, history         string
-	insertRows, changeHot, changeRow, setPayload, deleteRows string
-	putArrival, deleteArrivals, putTasks, deleteTasks        string
-	putHistory, deleteHistory, putResources                  string
-	putAudit, putRejected, deleteRejected, addCounter        string
+	receive, repeated, addRepeats, keepRepeats, ownRows   string
+	settings, lookups                                     string
+	turn, highest, setTurn, setNode, askNode              string
+	rows, lines, arrivals, tasks, resources, history      string
+	insertRows, changeHot, changeRow, moveRow, setPayload string
+	deleteRows, putArrival, deleteArrivals                string
+	putTasks, deleteTasks                                 string
+	putHistory, deleteHistory, putResources               string
+	putAudit, putRejected, deleteRejected, addCounter     string
 }
 
 // rowColumns are those of a row as they are scanned; see scanRow.
@@ -52,13 +54,18 @@ const settingsSQL = `SELECT set_config('idle_in_transaction_session_timeout', $1
 	set_config('statement_timeout', '0', true), set_config('enable_seqscan', 'off', true),
 	set_config('jit', 'off', true)`
 
+// lookupsSQL are settings for the same reason, where rows are read: the two parts of each are put
+// together one by one.
+const lookupsSQL = `, set_config('enable_hashjoin', 'off', true),
+	set_config('enable_mergejoin', 'off', true)`
+
 func newStoreSQL(schema string) *storeSQL {
 	s := &storeSQL{schema: quoteColumn(schema) + "."}
 	at := s.at
-	s.settings = settingsSQL
+	s.settings, s.lookups = settingsSQL, settingsSQL+lookupsSQL
 	s.receive, s.repeated = at(receiveSQL), at(repeatedSQL)
 	s.addRepeats, s.keepRepeats = at(addRepeatsSQL), at(keepRepeatsSQL)
-	s.ownRows = at(`UPDATE @queue_rows SET made_by = made_by WHERE identity = ANY($1::bytea[])
+	s.ownRows = at(`UPDATE @queue_content SET made_by = made_by WHERE identity = ANY($1::bytea[])
 		AND kind = 1 AND made_by = $2 RETURNING identity, seq`)
 	s.turn = at(`SELECT n, state FROM @queue_turn FOR UPDATE`)
 	s.highest = at(`SELECT last_value, clock_timestamp() FROM @queue_numbers`)
@@ -70,7 +77,7 @@ func newStoreSQL(schema string) *storeSQL {
 
 	s.rows = at(`SELECT ` + rowColumns + `, r.meta, r.body FROM @queue_rows r WHERE `)
 	s.lines = at(`SELECT order_key, coalesce(min(seq) FILTER (WHERE phase = 'working'), 0),
-		coalesce(min(seq) FILTER (WHERE in_line), 0) FROM @queue_rows
+		coalesce(min(seq) FILTER (WHERE in_line), 0) FROM @queue_work
 		WHERE lane = $1 AND left(order_key, 200) IN (SELECT left(k, 200) FROM unnest($2::text[]) k)
 		AND order_key = ANY($2::text[]) AND (in_line OR phase = 'working')
 		GROUP BY order_key`)
@@ -82,9 +89,11 @@ func newStoreSQL(schema string) *storeSQL {
 	s.insertRows = at(insertRowsSQL)
 	s.changeHot = at(changeHotSQL)
 	s.changeRow = at(changeRowSQL)
-	s.setPayload = at(`UPDATE @queue_rows SET fingerprint = $2, trace_parent = $3, trace_state = $4,
+	s.moveRow = at(`UPDATE @queue_content SET source = $2, event = $3 WHERE seq = $1`)
+	s.setPayload = at(`UPDATE @queue_content SET fingerprint = $2, trace_parent = $3, trace_state = $4,
 		meta = $5, body = $6 WHERE seq = $1`)
-	s.deleteRows = at(`DELETE FROM @queue_rows WHERE seq = ANY($1::bigint[])`)
+	s.deleteRows = at(`WITH gone AS (DELETE FROM @queue_work WHERE seq = ANY($1::bigint[]))
+		DELETE FROM @queue_content WHERE seq = ANY($1::bigint[])`)
 	s.putArrival = at(`INSERT INTO @queue_arrivals AS a (seq, n, at, outcome, peer, accepted,
 		fingerprint, meta, body) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (seq, n) DO UPDATE SET accepted = $6, meta = $8, body = $9`)
@@ -127,23 +136,29 @@ func (s *storeSQL) at(text string) string {
 }
 
 // insertRowsSQL stores rows that nobody has tried.
-const insertRowsSQL = `INSERT INTO @queue_rows (seq, kind, identity, phase, lane, order_key, frees,
-	revision, retention_ms, keep_body_ms, received_at, expires_at, sweep_at, source, event, flow,
-	task, key, key_marks, resource, cause, peer, trace_parent, trace_state, fingerprint, meta, body)
-SELECT seq, 1 + (seq & 1), identity, phase, lane, order_key, frees, revision, retention_ms,
-	keep_body_ms, received_at, expires_at, sweep_at, source, event, flow, task, key::text[],
-	key_marks::bigint[], resource, cause, peer, trace_parent, trace_state, fingerprint, meta, body
-FROM unnest($1::bigint[], $2::bytea[], $3::text[], $4::text[], $5::text[], $6::boolean[],
-	$7::integer[], $8::bigint[], $9::bigint[], $10::timestamptz[], $11::timestamptz[],
-	$12::timestamptz[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[],
-	$18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[], $24::bytea[],
-	$25::bytea[], $26::bytea[])
-	AS a (seq, identity, phase, lane, order_key, frees, revision, retention_ms, keep_body_ms,
-	received_at, expires_at, sweep_at, source, event, flow, task, key, key_marks, resource, cause,
-	peer, trace_parent, trace_state, fingerprint, meta, body)`
+const insertRowsSQL = `WITH a AS (
+	SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::text[], $4::text[], $5::text[],
+		$6::boolean[], $7::integer[], $8::bigint[], $9::bigint[], $10::timestamptz[],
+		$11::timestamptz[], $12::timestamptz[], $13::text[], $14::text[], $15::text[], $16::text[],
+		$17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[],
+		$24::bytea[], $25::bytea[], $26::bytea[])
+		AS u (seq, identity, phase, lane, order_key, frees, revision, retention_ms, keep_body_ms,
+		received_at, expires_at, sweep_at, source, event, flow, task, key, key_marks, resource,
+		cause, peer, trace_parent, trace_state, fingerprint, meta, body)
+), begun AS (
+	INSERT INTO @queue_work (seq, phase, lane, order_key, flow, task, sweep_at)
+	SELECT seq, phase, lane, order_key, flow, task, sweep_at FROM a
+)
+INSERT INTO @queue_content (seq, kind, identity, frees, revision, retention_ms, keep_body_ms,
+	received_at, expires_at, source, event, key, key_marks, resource, cause, peer, trace_parent,
+	trace_state, fingerprint, meta, body)
+SELECT seq, 1 + (seq & 1), identity, frees, revision, retention_ms, keep_body_ms, received_at,
+	expires_at, source, event, key::text[], key_marks::bigint[], resource, cause, peer,
+	trace_parent, trace_state, fingerprint, meta, body
+FROM a`
 
 // changeHotSQL is what the most usual changes of rows write: a lease, and the end of a try.
-const changeHotSQL = `UPDATE @queue_rows r SET phase = a.phase, in_line = a.in_line,
+const changeHotSQL = `UPDATE @queue_work r SET phase = a.phase, in_line = a.in_line,
 	attempt = a.attempt, lost = a.lost, fence = a.fence, next_at = a.next_at,
 	started_at = a.started_at, finished_at = a.finished_at, sweep_at = a.sweep_at,
 	lease_until = a.lease_until, node = a.node, error = a.error
@@ -154,15 +169,15 @@ FROM unnest($1::bigint[], $2::text[], $3::boolean[], $4::integer[], $5::integer[
 	lease_until, node, error)
 WHERE r.seq = a.seq`
 
-// changeRowSQL writes everything of a row that changes but its payload. Arrivals are counted by
-// what they add: others may be counted meanwhile.
-const changeRowSQL = `UPDATE @queue_rows SET phase = $2, in_line = $3, attempt = $4, lost = $5,
+// changeRowSQL writes everything of a row that changes but its payload and what [storeSQL.moveRow]
+// writes. Arrivals are counted by what they add: others may be counted meanwhile.
+const changeRowSQL = `UPDATE @queue_work SET phase = $2, in_line = $3, attempt = $4, lost = $5,
 	fence = $6, next_at = $7, started_at = $8, finished_at = $9, sweep_at = $10, lease_until = $11,
-	node = $12, error = $13, lane = $14, order_key = $15, source = $16, event = $17, flow = $18,
-	task = $19, blocks = $20, limit_passed = $21, acted = $22, duplicates = duplicates + $23,
-	conflicts = conflicts + $24, newest = $25, last_at = greatest(last_at, $26), wait_until = $27,
-	dead_cause = $28, waits = $29::text::text[], attempts = $30::text::json,
-	accepted = $31::text::json, wait_marks = $32::text::bigint[]
+	node = $12, error = $13, lane = $14, order_key = $15, flow = $16, task = $17, blocks = $18,
+	limit_passed = $19, acted = $20, duplicates = duplicates + $21, conflicts = conflicts + $22,
+	newest = $23, last_at = greatest(last_at, $24), wait_until = $25, dead_cause = $26,
+	waits = $27::text::text[], attempts = $28::text::json, accepted = $29::text::json,
+	wait_marks = $30::text::bigint[]
 WHERE seq = $1`
 
 // putTasksSQL makes tasks, and makes them as they are to be.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -60,7 +59,7 @@ func (s *Store) begin(ctx context.Context) (_ *storeTx, err error) {
 	var now time.Time
 	var batch pgx.Batch
 	batch.Queue(beginSQL)
-	batch.Queue(s.sql.settings, strconv.FormatInt(s.cfg.Frozen.Milliseconds(), 10))
+	s.queueSettings(&batch, s.sql.lookups)
 	batch.Queue(s.sql.turn).QueryRow(func(r pgx.Row) error { return r.Scan(&tx.n, &state) })
 	batch.Queue(s.sql.highest).QueryRow(func(r pgx.Row) error { return r.Scan(&last, &now) })
 	if err := conn.SendBatch(ctx, &batch).Close(); err != nil {

@@ -8,13 +8,16 @@ import (
 
 	"github.com/oncekit/once"
 	"github.com/oncekit/once/internal/turn"
+	"github.com/oncekit/once/queue"
 )
 
 // op is something to be done in a batch.
 type op struct {
-	run  func(*turn.Batch) error
-	err  error
-	done chan struct{}
+	run func(*turn.Batch) error
+	// grants are those whose rows it will ask for.
+	grants []queue.Grant
+	err    error
+	done   chan struct{}
 }
 
 const (
@@ -40,13 +43,22 @@ var (
 // do hands an operation to the writer and waits until it is durable, or until ctx ends if leave is
 // true: then it may still be done.
 func (s *Store) do(ctx context.Context, leave bool, run func(*turn.Batch) error) error {
+	return s.hand(ctx, leave, &op{run: run, done: make(chan struct{})})
+}
+
+// doGranted is do for an operation under grants.
+func (s *Store) doGranted(ctx context.Context, grants []queue.Grant,
+	run func(*turn.Batch) error) error {
+	return s.hand(ctx, false, &op{run: run, grants: grants, done: make(chan struct{})})
+}
+
+func (s *Store) hand(ctx context.Context, leave bool, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if !s.opened.Load() {
 		return fmt.Errorf("the store was not opened: %w", once.ErrUnavailable)
 	}
-	o := &op{run: run, done: make(chan struct{})}
 	select {
 	case s.ops <- o:
 	case <-ctx.Done():
@@ -173,6 +185,13 @@ func (s *Store) once(ctx context.Context, ops []*op, again bool) (done int, err 
 	defer tx.end()
 	t := turn.New(s.config(tx, again), tx, tx.state, tx.now, tx.highest)
 	if err := t.Housekeep(); err != nil {
+		return 0, err
+	}
+	var grants []queue.Grant
+	for _, o := range ops {
+		grants = append(grants, o.grants...)
+	}
+	if err := t.Prefetch(grants); err != nil {
 		return 0, err
 	}
 	for _, o := range ops {

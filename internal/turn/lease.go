@@ -214,7 +214,7 @@ func (t *Batch) granted(g queue.Grant) (*Row, error) {
 // Renew moves the end of leases. It returns one error a grant; the second is the store's own.
 func (t *Batch) Renew(grants []queue.Grant, d time.Duration) ([]error, error) {
 	errs := make([]error, len(grants))
-	if err := t.prefetchGrants(grants); err != nil {
+	if err := t.Prefetch(grants); err != nil {
 		return nil, err
 	}
 	for i, g := range grants {
@@ -231,8 +231,8 @@ func (t *Batch) Renew(grants []queue.Grant, d time.Duration) ([]error, error) {
 	return errs, nil
 }
 
-// prefetchGrants reads the rows of grants in one question.
-func (t *Batch) prefetchGrants(grants []queue.Grant) error {
+// Prefetch reads the rows of grants in one question, so that each operation need not ask for its own.
+func (t *Batch) Prefetch(grants []queue.Grant) error {
 	seqs := make([]int64, len(grants))
 	for i, g := range grants {
 		seqs[i] = g.Seq

@@ -19,11 +19,7 @@ const (
 // second is the store's own.
 func (t *Batch) Settle(settlements []queue.Settlement) ([]error, error) {
 	errs := make([]error, len(settlements))
-	grants := make([]queue.Grant, len(settlements))
-	for i := range settlements {
-		grants[i] = settlements[i].Grant
-	}
-	if err := t.prefetchGrants(grants); err != nil {
+	if err := t.Prefetch(Grants(settlements)); err != nil {
 		return nil, err
 	}
 	for i := range settlements {
@@ -33,6 +29,15 @@ func (t *Batch) Settle(settlements []queue.Settlement) ([]error, error) {
 		}
 	}
 	return errs, nil
+}
+
+// Grants are the grants of settlements.
+func Grants(settlements []queue.Settlement) []queue.Grant {
+	grants := make([]queue.Grant, len(settlements))
+	for i := range settlements {
+		grants[i] = settlements[i].Grant
+	}
+	return grants
 }
 
 // settle applies one settlement under its grant.

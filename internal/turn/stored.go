@@ -39,8 +39,8 @@ type Stored interface {
 
 	// Resources returns those of the resources that are there.
 	Resources(keys []Pair) ([]*Resource, error)
-	// Owned returns the resources of a task, those that are being freed included.
-	Owned(flow, task string) ([]*Resource, error)
+	// Owned returns the resources of tasks, those that are being freed included.
+	Owned(tasks []Pair) ([]*Resource, error)
 
 	// Ring returns the ids of a ring of refused messages, latest first.
 	Ring(source, ring string) ([]int64, error)

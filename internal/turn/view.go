@@ -50,11 +50,10 @@ func (v *view) Owned(flow, task string) ([]queue.Resource, error) {
 	if task == "" {
 		return nil, nil
 	}
-	stored, err := v.t.stored.Owned(flow, task)
-	if err != nil {
+	if err := v.t.loadOwned(Pair{flow, task}); err != nil {
 		return nil, v.note(err)
 	}
-	owned := v.t.Resources.merge(stored, func(d *Resource) bool {
+	owned := v.t.Resources.merge(v.t.owned[Pair{flow, task}], func(d *Resource) bool {
 		return d.Flow == flow && d.Task == task && d.Freeing == 0
 	})
 	slices.SortFunc(owned, func(a, b *Resource) int {
@@ -66,6 +65,32 @@ func (v *view) Owned(flow, task string) ([]queue.Resource, error) {
 		out = append(out, d.Public())
 	}
 	return out, nil
+}
+
+// loadOwned reads what a task owned before the batch, and with the same question what the other
+// tasks did that the batch has read: most of those that end own something.
+func (t *Batch) loadOwned(task Pair) error {
+	if _, known := t.owned[task]; known {
+		return nil
+	}
+	ask := []Pair{task}
+	for key := range t.Tasks.cells {
+		if _, known := t.owned[key]; !known && key != task {
+			ask = append(ask, key)
+		}
+	}
+	found, err := t.stored.Owned(ask)
+	if err != nil {
+		return err
+	}
+	for _, key := range ask {
+		t.owned[key] = nil
+	}
+	for _, d := range found {
+		key := Pair{d.Flow, d.Task}
+		t.owned[key] = append(t.owned[key], d)
+	}
+	return nil
 }
 
 // FirstWaiter returns the earliest row that waits, or was woken and is not yet worked.

@@ -36,103 +36,125 @@ CREATE TABLE queue_nodes (
 -- A callback's number is twice one of these; those of effects are odd, and come with the turn.
 CREATE SEQUENCE queue_numbers;
 
--- Callbacks and effects. The order of seq is the order of acceptance. Where a text may be of any
--- length its index has the beginning of it.
-CREATE TABLE queue_rows (
+-- Callbacks and effects, in two tables: what one is, which hardly ever changes, and how its work
+-- stands, which is written again and again and is small. Each row has its part in both. The order of
+-- seq is the order of acceptance. Where a text may be of any length its index has the beginning of
+-- it.
+CREATE TABLE queue_content (
 	seq bigint NOT NULL,
 	-- 1 callback, 2 effect.
 	kind smallint NOT NULL,
 	identity bytea NOT NULL,
-	-- The state as the work sees it: pending is ready, delayed or in_line; running and sending are
-	-- working.
-	phase text COLLATE "C" NOT NULL,
-	lane text COLLATE "C" NOT NULL,
-	order_key text COLLATE "C" NOT NULL DEFAULT '',
-	-- It holds up the later rows of its order key, or waits behind one.
-	in_line boolean NOT NULL DEFAULT false,
-	blocks boolean NOT NULL DEFAULT false,
-	limit_passed boolean NOT NULL DEFAULT false,
 	frees boolean NOT NULL DEFAULT false,
-	acted boolean NOT NULL DEFAULT false,
-	attempt integer NOT NULL DEFAULT 0,
-	lost integer NOT NULL DEFAULT 0,
 	revision integer NOT NULL DEFAULT 0,
-	-- Rises with each lease.
-	fence bigint NOT NULL DEFAULT 0,
-	duplicates bigint NOT NULL DEFAULT 0,
-	conflicts bigint NOT NULL DEFAULT 0,
-	-- The newest callback under the identity of this one, if that is another one.
-	newest bigint,
 	retention_ms bigint NOT NULL,
 	keep_body_ms bigint NOT NULL,
 	received_at timestamptz NOT NULL,
-	last_at timestamptz,
-	next_at timestamptz,
-	wait_until timestamptz,
-	started_at timestamptz,
-	finished_at timestamptz,
 	expires_at timestamptz,
-	-- The earliest time at which something of it may go.
-	sweep_at timestamptz,
-	lease_until timestamptz,
-	node text COLLATE "C",
 	source text COLLATE "C" NOT NULL,
 	event text COLLATE "C" NOT NULL DEFAULT '',
-	flow text COLLATE "C" NOT NULL DEFAULT '',
-	task text COLLATE "C" NOT NULL DEFAULT '',
 	key text[] COLLATE "C",
-	-- The first 8 bytes of the SHA-256 of each part of the key, and of each wait: what an index takes
-	-- however long the texts are.
+	-- The first 8 bytes of the SHA-256 of each part of the key: what an index takes however long the
+	-- texts are.
 	key_marks bigint[],
-	wait_marks bigint[],
 	resource text COLLATE "C" NOT NULL DEFAULT '',
 	cause text COLLATE "C" NOT NULL DEFAULT '',
 	peer text COLLATE "C" NOT NULL DEFAULT '',
 	trace_parent text COLLATE "C" NOT NULL DEFAULT '',
 	trace_state text COLLATE "C" NOT NULL DEFAULT '',
-	error text COLLATE "C" NOT NULL DEFAULT '',
-	dead_cause text COLLATE "C" NOT NULL DEFAULT '',
-	waits text[] COLLATE "C",
-	-- The latest tries that did not end well, and the revisions that people made of conflicts.
-	attempts json,
-	accepted json,
 	-- The token of the call that stored it: who got no answer looks here.
 	made_by bytea,
 	fingerprint bytea,
 	meta bytea,
 	body bytea,
 
-	CONSTRAINT queue_rows_pkey PRIMARY KEY (seq),
-	CONSTRAINT queue_rows_identity UNIQUE (identity, kind),
-	CONSTRAINT queue_rows_kind CHECK (kind = 1 + (seq & 1)),
-	CONSTRAINT queue_rows_digests CHECK (octet_length(identity) = 32),
-	CONSTRAINT queue_rows_phase CHECK (phase IN ('ready', 'delayed', 'in line', 'working', 'parked',
+	CONSTRAINT queue_content_pkey PRIMARY KEY (seq),
+	CONSTRAINT queue_content_identity UNIQUE (identity, kind),
+	CONSTRAINT queue_content_kind CHECK (kind = 1 + (seq & 1)),
+	CONSTRAINT queue_content_digests CHECK (octet_length(identity) = 32)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
+
+-- What people look for.
+CREATE INDEX queue_content_source ON queue_content (source, seq);
+CREATE INDEX queue_content_event ON queue_content (left(event, 200), seq);
+CREATE INDEX queue_content_key ON queue_content USING gin (key_marks);
+CREATE INDEX queue_content_effects ON queue_content (seq) WHERE kind = 2;
+
+CREATE TABLE queue_work (
+	seq bigint NOT NULL,
+	-- The state as the work sees it: pending is ready, delayed or in_line; running and sending are
+	-- working.
+	phase text COLLATE "C" NOT NULL,
+	lane text COLLATE "C" NOT NULL,
+	order_key text COLLATE "C" NOT NULL DEFAULT '',
+	flow text COLLATE "C" NOT NULL DEFAULT '',
+	task text COLLATE "C" NOT NULL DEFAULT '',
+	-- It holds up the later rows of its order key, or waits behind one.
+	in_line boolean NOT NULL DEFAULT false,
+	blocks boolean NOT NULL DEFAULT false,
+	limit_passed boolean NOT NULL DEFAULT false,
+	acted boolean NOT NULL DEFAULT false,
+	attempt integer NOT NULL DEFAULT 0,
+	lost integer NOT NULL DEFAULT 0,
+	-- Rises with each lease.
+	fence bigint NOT NULL DEFAULT 0,
+	duplicates bigint NOT NULL DEFAULT 0,
+	conflicts bigint NOT NULL DEFAULT 0,
+	-- The newest callback under the identity of this one, if that is another one.
+	newest bigint,
+	last_at timestamptz,
+	next_at timestamptz,
+	wait_until timestamptz,
+	started_at timestamptz,
+	finished_at timestamptz,
+	-- The earliest time at which something of it may go.
+	sweep_at timestamptz,
+	lease_until timestamptz,
+	node text COLLATE "C",
+	error text COLLATE "C" NOT NULL DEFAULT '',
+	dead_cause text COLLATE "C" NOT NULL DEFAULT '',
+	waits text[] COLLATE "C",
+	-- Of each wait what key_marks has of a part of the key.
+	wait_marks bigint[],
+	-- The latest tries that did not end well, and the revisions that people made of conflicts.
+	attempts json,
+	accepted json,
+
+	CONSTRAINT queue_work_pkey PRIMARY KEY (seq),
+	CONSTRAINT queue_work_phase CHECK (phase IN ('ready', 'delayed', 'in line', 'working', 'parked',
 		'held', 'dead', 'stale', 'unrouted', 'expired', 'discarded', 'done')),
-	CONSTRAINT queue_rows_lease CHECK ((phase = 'working') = (lease_until IS NOT NULL))
-) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02,
+	CONSTRAINT queue_work_lease CHECK ((phase = 'working') = (lease_until IS NOT NULL))
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02,
 	autovacuum_vacuum_insert_scale_factor = 0.05);
 
 -- What is due is found in the order of acceptance.
-CREATE INDEX queue_rows_ready ON queue_rows (lane, seq) WHERE phase = 'ready';
+CREATE INDEX queue_work_ready ON queue_work (lane, seq) WHERE phase = 'ready';
 -- Who has an order key in hand, and who is in its line.
-CREATE INDEX queue_rows_line ON queue_rows (lane, left(order_key, 200), seq)
+CREATE INDEX queue_work_line ON queue_work (lane, left(order_key, 200), seq)
 	WHERE in_line OR phase = 'working';
-CREATE INDEX queue_rows_next ON queue_rows (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX queue_work_next ON queue_work (next_at) WHERE next_at IS NOT NULL;
 -- What is in somebody's hands: few, so that those of a node are found among them.
-CREATE INDEX queue_rows_lease_until ON queue_rows (lease_until) WHERE lease_until IS NOT NULL;
-CREATE INDEX queue_rows_sweep ON queue_rows (sweep_at) WHERE sweep_at IS NOT NULL;
-CREATE INDEX queue_rows_waits ON queue_rows USING gin (wait_marks) WITH (fastupdate = off)
+CREATE INDEX queue_work_lease_until ON queue_work (lease_until) WHERE lease_until IS NOT NULL;
+CREATE INDEX queue_work_sweep ON queue_work (sweep_at) WHERE sweep_at IS NOT NULL;
+CREATE INDEX queue_work_waits ON queue_work USING gin (wait_marks) WITH (fastupdate = off)
 	WHERE wait_marks IS NOT NULL;
-CREATE INDEX queue_rows_open ON queue_rows (flow, left(task, 200), seq) WHERE task <> '' AND phase IN
+CREATE INDEX queue_work_open ON queue_work (flow, left(task, 200), seq) WHERE task <> '' AND phase IN
 	('ready', 'delayed', 'in line', 'working', 'parked', 'held', 'dead');
 -- What people look for.
-CREATE INDEX queue_rows_source ON queue_rows (source, seq);
-CREATE INDEX queue_rows_event ON queue_rows (left(event, 200), seq);
-CREATE INDEX queue_rows_task ON queue_rows (left(task, 200), seq) WHERE task <> '';
-CREATE INDEX queue_rows_key ON queue_rows USING gin (key_marks);
-CREATE INDEX queue_rows_effects ON queue_rows (seq) WHERE kind = 2;
-CREATE INDEX queue_rows_unwell ON queue_rows (phase, seq) WHERE phase IN
+CREATE INDEX queue_work_task ON queue_work (left(task, 200), seq) WHERE task <> '';
+CREATE INDEX queue_work_unwell ON queue_work (phase, seq) WHERE phase IN
 	('parked', 'held', 'dead', 'stale', 'unrouted', 'expired', 'discarded');
+
+-- Both parts of each.
+CREATE VIEW queue_rows AS
+SELECT w.seq, c.kind, c.identity, w.phase, w.lane, w.order_key, w.flow, w.task, c.source, c.event,
+	c.key, w.attempt, w.lost, w.error, w.dead_cause, w.duplicates, w.conflicts, c.received_at,
+	w.last_at, w.next_at, w.wait_until, w.started_at, w.finished_at, c.expires_at, w.sweep_at,
+	w.lease_until, w.node, w.in_line, w.blocks, w.limit_passed, c.frees, w.acted, c.revision, w.fence,
+	w.newest, c.retention_ms, c.keep_body_ms, c.key_marks, c.resource, c.cause, c.peer,
+	c.trace_parent, c.trace_state, w.waits, w.wait_marks, w.attempts, w.accepted, c.made_by,
+	c.fingerprint, c.meta, c.body
+FROM queue_work w JOIN queue_content c ON c.seq = w.seq;
 
 -- Arrivals after the first one; of very many the first and the last ones.
 CREATE TABLE queue_arrivals (

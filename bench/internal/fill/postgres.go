@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/oncekit/once"
 	"github.com/oncekit/once/oncepg"
 )
 
@@ -35,12 +36,40 @@ func PostgresStamp() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// copied are the columns of a row that are written; the others have their defaults.
-func copied() []string {
-	return []string{"seq", "kind", "identity", "phase", "lane", "order_key", "attempt",
-		"retention_ms", "keep_body_ms", "received_at", "started_at", "finished_at", "sweep_at",
-		"source", "event", "flow", "task", "key", "key_marks", "cause", "peer", "error",
-		"dead_cause", "fingerprint", "fence"}
+// copied is a table with the columns that are written; the others have their defaults.
+type copied struct {
+	table   string
+	columns []string
+	values  func(*filledRow) []any
+}
+
+// filledRow is a row as it is in the tables.
+type filledRow struct {
+	*row
+	seq       int64
+	at, ended time.Time
+	sweepAt   *time.Time
+}
+
+// parts are the tables that hold a row.
+func parts() []copied {
+	return []copied{{
+		table: "queue_content",
+		columns: []string{"seq", "kind", "identity", "retention_ms", "keep_body_ms", "received_at",
+			"source", "event", "key", "key_marks", "cause", "peer", "fingerprint"},
+		values: func(r *filledRow) []any {
+			return []any{r.seq, int16(r.Kind), r.Identity[:], retention.Milliseconds(), int64(1), r.at,
+				r.Source, r.Event, r.Key, marks(r.Key), r.Cause, r.peer, r.fp}
+		},
+	}, {
+		table: "queue_work",
+		columns: []string{"seq", "phase", "lane", "order_key", "flow", "task", "attempt", "fence",
+			"started_at", "finished_at", "sweep_at", "error", "dead_cause"},
+		values: func(r *filledRow) []any {
+			return []any{r.seq, string(r.State), r.Lane, r.OrderKey, r.Flow, r.Task, int32(1), int64(1),
+				r.ended, r.ended, r.sweepAt, r.Error, string(r.DeadCause)}
+		},
+	}}
 }
 
 // Postgres makes the tables of once in an empty database and writes n callbacks that are done, as
@@ -75,29 +104,40 @@ func fillPostgres(ctx context.Context, url string, n int64) error {
 		"SET maintenance_work_mem = '1GB'"); err != nil {
 		return err
 	}
-	indexes, err := dropIndexes(ctx, conn, "once.queue_rows")
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the producer
-	p := &producer{plan: Plan(), scope: scope, out: make(chan part, 4)}
-	go p.produce(ctx, func(p *producer) error { return remembered(ctx, p, n) })
-	rows := &copySource{parts: p.out, at: time.Now().Add(-24 * time.Hour)}
-	_, err = conn.CopyFrom(ctx, pgx.Identifier{"once", "queue_rows"}, copied(), rows)
-	if err != nil {
-		return err
+	var indexes []string
+	at := time.Now().Add(-24 * time.Hour)
+	for _, c := range parts() {
+		again, err := dropIndexes(ctx, conn, "once."+c.table)
+		if err != nil {
+			return err
+		}
+		indexes = append(indexes, again...)
+		if err := copyRows(ctx, conn, c, scope, n, at); err != nil {
+			return err
+		}
 	}
 	return perform(ctx, conn, append(append(indexes, `INSERT INTO once.tasks (flow, task, n, state,
 			version, gone, final, retention_ms, created_at, since_at, updated_at, sweep_at)
 		SELECT flow, task, seq + 1, 'finished', 5, true, true, retention_ms, received_at, received_at,
 			received_at, received_at + retention_ms * interval '1 millisecond'
-		FROM once.queue_rows WHERE kind = 1 AND event = '`+p.plan.Events[0]+`'`),
+		FROM once.queue_rows WHERE kind = 1 AND event = '`+Plan().Events[0]+`'`),
 		`INSERT INTO once.counters (what, source, state, slot, n)
 		SELECT CASE kind WHEN 1 THEN 'callback' ELSE 'effect' END, source, phase, '', count(*)
 		FROM once.queue_rows GROUP BY kind, source, phase`,
-		`SELECT setval('once.queue_numbers', (SELECT max(seq) / 2 + 1 FROM once.queue_rows))`,
+		`SELECT setval('once.queue_numbers', (SELECT max(seq) / 2 + 1 FROM once.queue_work))`,
 		"VACUUM (FREEZE, ANALYZE)", "CHECKPOINT")...)
+}
+
+// copyRows writes one part of each row; they are made anew for each table, and are the same.
+func copyRows(ctx context.Context, conn *pgx.Conn, c copied, scope once.Scope, n int64,
+	at time.Time) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the producer
+	p := &producer{plan: Plan(), scope: scope, out: make(chan part, 4)}
+	go p.produce(ctx, func(p *producer) error { return remembered(ctx, p, n) })
+	rows := &copySource{parts: p.out, at: at, values: c.values}
+	_, err := conn.CopyFrom(ctx, pgx.Identifier{"once", c.table}, c.columns, rows)
+	return err
 }
 
 // produce hands rows over, in parts, until all are made or ctx ends.
@@ -165,6 +205,7 @@ type copySource struct {
 	current *row
 	at      time.Time
 	number  int64 // of the last callback
+	values  func(*filledRow) []any
 	err     error
 }
 
@@ -194,16 +235,12 @@ func (c *copySource) Values() ([]any, error) {
 		c.number += 2
 	}
 	seq := c.number + int64(r.Kind) - 1
-	ended := c.at.Add(time.Millisecond)
-	var sweep *time.Time
+	out := filledRow{row: r, seq: seq, at: c.at, ended: c.at.Add(time.Millisecond)}
 	if r.sweep {
-		at := ended.Add(retention)
-		sweep = &at
+		at := out.ended.Add(retention)
+		out.sweepAt = &at
 	}
-	return []any{seq, int16(r.Kind), r.Identity[:], string(r.State), r.Lane, r.OrderKey, int32(1),
-		retention.Milliseconds(), int64(1), c.at, ended, ended, sweep, r.Source, r.Event, r.Flow,
-		r.Task, r.Key, marks(r.Key), r.Cause, r.peer, r.Error, string(r.DeadCause), r.fp,
-		int64(1)}, nil
+	return c.values(&out), nil
 }
 
 // marks are what the index has of the parts of a key.

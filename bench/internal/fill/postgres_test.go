@@ -44,8 +44,8 @@ func TestRememberedCallbacksInPostgreSQLAreCountedFoundAndKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	const shape = `SELECT array_agg(indexname || regexp_replace(regexp_replace(indexdef, ' WITH \(.*?\)',
-		''), schemaname || '\.', '') ORDER BY indexname) FROM pg_indexes WHERE tablename = 'queue_rows'
-		AND schemaname = `
+		''), schemaname || '\.', '') ORDER BY indexname) FROM pg_indexes WHERE tablename IN
+		('queue_content', 'queue_work') AND schemaname = `
 	var tasks int64
 	var same bool
 	err = pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM once.tasks), ("+shape+
