@@ -173,7 +173,8 @@ func (s *storeSQL) changeWhole(b *pgx.Batch, old, r *turn.Row) error {
 	b.Queue(s.changeRow, r.Seq, string(r.Phase), r.InLine, int32(r.Attempt), int32(r.Lost), r.Fence,
 		stampOut(r.NextAt), stampOut(r.StartedAt), stampOut(r.FinishedAt), stampOut(r.SweepAt),
 		stampOut(r.LeaseUntil), orNull(r.Node), recordText(r.Error), recordText(r.Lane),
-		recordText(r.OrderKey), recordText(r.Flow), recordText(r.Task), r.Blocks, r.LimitPassed, r.Acted, r.Duplicates-old.Duplicates,
+		recordText(r.OrderKey), recordText(r.Flow), recordText(r.Task), r.Blocks, r.LimitPassed,
+		r.Acted, r.Duplicates-old.Duplicates,
 		r.Conflicts-old.Conflicts, newest, stampOut(r.LastAt), stampOut(r.WaitUntil),
 		string(r.DeadCause), textsOut(r.Waits), attempts, accepted,
 		marksOut(r.Waits))

@@ -90,8 +90,8 @@ func newStoreSQL(schema string) *storeSQL {
 	s.changeHot = at(changeHotSQL)
 	s.changeRow = at(changeRowSQL)
 	s.moveRow = at(`UPDATE @queue_content SET source = $2, event = $3 WHERE seq = $1`)
-	s.setPayload = at(`UPDATE @queue_content SET fingerprint = $2, trace_parent = $3, trace_state = $4,
-		meta = $5, body = $6 WHERE seq = $1`)
+	s.setPayload = at(`UPDATE @queue_content SET fingerprint = $2, trace_parent = $3,
+		trace_state = $4, meta = $5, body = $6 WHERE seq = $1`)
 	s.deleteRows = at(`WITH gone AS (DELETE FROM @queue_work WHERE seq = ANY($1::bigint[]))
 		DELETE FROM @queue_content WHERE seq = ANY($1::bigint[])`)
 	s.putArrival = at(`INSERT INTO @queue_arrivals AS a (seq, n, at, outcome, peer, accepted,

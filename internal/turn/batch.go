@@ -73,7 +73,8 @@ type Batch struct {
 func New(c Config, stored Stored, state State, now Stamp, highest int64) *Batch {
 	t := &Batch{Config: c, stored: stored, now: max(now, state.At), start: state, state: state,
 		lanes: map[string]*LaneState{}, deltas: map[CounterKey]int64{}, rang: map[string]int{},
-		lines: map[lineKey]*Line{}, owned: map[Pair][]*Resource{}, highest: highest, byIdentity: map[identityKey]*Row{}}
+		lines: map[lineKey]*Line{}, owned: map[Pair][]*Resource{},
+		highest: highest, byIdentity: map[identityKey]*Row{}}
 	for _, l := range state.Lanes {
 		t.lanes[l.Name] = &l
 	}

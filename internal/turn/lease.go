@@ -231,7 +231,7 @@ func (t *Batch) Renew(grants []queue.Grant, d time.Duration) ([]error, error) {
 	return errs, nil
 }
 
-// Prefetch reads the rows of grants in one question, so that each operation need not ask for its own.
+// Prefetch reads the rows of grants in one question, so that no operation has to ask for its own.
 func (t *Batch) Prefetch(grants []queue.Grant) error {
 	seqs := make([]int64, len(grants))
 	for i, g := range grants {
