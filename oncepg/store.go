@@ -108,6 +108,9 @@ type Store struct {
 	intake      chan *intake
 	quit, ended chan struct{}
 	writers     sync.WaitGroup
+	// gathering is held by who makes the next window of arrivals, with arriving.
+	gathering sync.Mutex
+	arriving  gatherer
 	// commits is the number of this node's last commit. Only the writer uses it.
 	commits int64
 	// killed is set by tests: nothing is written any more.

@@ -84,41 +84,56 @@ func (s *Store) Append(ctx context.Context, list []queue.Arrival) ([]queue.Recei
 	}
 }
 
-// receive is one of the goroutines that commit arrivals. Each counts in a slot of its own.
+// receive is one of the goroutines that commit arrivals. Each counts in a slot of its own. One of
+// them gathers while the others commit.
 func (s *Store) receive(slot string) {
-	for {
-		select {
-		case first := <-s.intake:
-			s.window(slot, s.collect(first))
-		case <-s.quit:
-			for {
-				select {
-				case first := <-s.intake:
-					s.window(slot, s.collect(first))
-					continue
-				default:
-				}
-				return
-			}
-		}
+	for calls := s.nextWindow(); calls != nil; calls = s.nextWindow() {
+		s.window(slot, calls)
 	}
 }
 
-// collect returns what waits already, after the first call.
-func (s *Store) collect(first *intake) []*intake {
-	calls, rows, bytes := []*intake{first}, len(first.list), first.bytes()
-	for rows < windowRows && bytes < windowBytes {
+// nextWindow waits for a call and returns it with those that come soon; nil at the end.
+func (s *Store) nextWindow() []*intake {
+	s.gathering.Lock()
+	defer s.gathering.Unlock()
+	var c collected
+	select {
+	case first := <-s.intake:
+		c.add(first)
+	case <-s.quit:
+	}
+	s.collect(&c)
+	if c.calls != nil {
+		s.arriving.gather(c.rows, s.quit, func() int { return s.collect(&c) })
+	}
+	return c.calls
+}
+
+// collected are calls for one window.
+type collected struct {
+	calls       []*intake
+	rows, bytes int
+}
+
+func (c *collected) add(in *intake) {
+	c.calls = append(c.calls, in)
+	c.rows += len(in.list)
+	c.bytes += in.bytes()
+}
+
+// collect adds what waits already, and returns how many rows that are.
+func (s *Store) collect(c *collected) int {
+	before := c.rows
+	for c.rows < windowRows && c.bytes < windowBytes {
 		select {
 		case in := <-s.intake:
-			calls = append(calls, in)
-			rows += len(in.list)
-			bytes += in.bytes()
+			c.add(in)
 			continue
 		default:
 		}
 		break
 	}
-	return calls
+	return c.rows - before
 }
 
 // window answers calls. Those of one arrival share their statements; one of several is all or

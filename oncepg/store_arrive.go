@@ -157,7 +157,7 @@ func (s *Store) storeNew(ctx context.Context, in sender, slot string, token []by
 	stored := make(map[once.Identity]int64, len(list))
 	var batch pgx.Batch
 	batch.Queue(beginSQL)
-	s.queueSettings(&batch, s.sql.settings)
+	s.queueSettings(&batch, s.sql.begins)
 	receive := batch.Queue(s.sql.receive, s.receiveArgs(list, slot, token)...)
 	receive.Query(func(rows pgx.Rows) error {
 		var id []byte

@@ -2,6 +2,8 @@ package oncepg
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -176,15 +178,20 @@ type seenStore struct{ commits, arrivals int64 }
 // what is due by time.
 func (s *Store) look(ctx context.Context, seen *seenStore) error {
 	var has seenStore
-	var due bool
-	err := s.pool.QueryRow(ctx, s.sql.at("SELECT t.n, q.last_value, coalesce((t.state->>'timer')"+
-		"::bigint <= extract(epoch FROM "+clock+") * 1000, false) "+
-		"FROM @queue_turn t, @queue_numbers q"), s.nowOut()).Scan(&has.commits, &has.arrivals, &due)
+	var text []byte
+	var now turn.Stamp
+	err := s.pool.QueryRow(ctx, s.sql.at("SELECT t.n, q.last_value, t.state, "+clock+
+		" FROM @queue_turn t, @queue_numbers q"), s.nowOut()).Scan(&has.commits, &has.arrivals,
+		&text, into(&now))
 	if err != nil {
 		return err
 	}
+	var state turn.State
+	if err := json.Unmarshal(text, &state); err != nil {
+		return fmt.Errorf("read the turn: %w", err)
+	}
 	if has != *seen {
-		lanes, err := s.dueLanes(ctx, s.bells.lanes())
+		lanes, err := s.dueLanes(ctx, s.bells.lanes(), &state)
 		if err != nil {
 			return err
 		}
@@ -193,17 +200,22 @@ func (s *Store) look(ctx context.Context, seen *seenStore) error {
 		}
 		*seen = has
 	}
-	if due {
+	if state.Timer != 0 && state.Timer <= now {
 		return s.do(ctx, true, func(*turn.Batch) error { return nil })
 	}
 	return nil
 }
 
 // dueLanes returns those of the lanes in which a row is due.
-func (s *Store) dueLanes(ctx context.Context, lanes []string) ([]string, error) {
-	rows, err := s.pool.Query(ctx, s.sql.at(`SELECT lane FROM unnest($1::text[]) AS l (lane)
-		WHERE EXISTS (SELECT FROM @queue_work r WHERE r.lane = l.lane AND r.phase = 'ready')`),
-		lanes)
+func (s *Store) dueLanes(ctx context.Context, lanes []string, state *turn.State) ([]string, error) {
+	texts, from := make([]string, len(lanes)), make([]int64, len(lanes))
+	for i, lane := range lanes {
+		texts[i], from[i] = recordText(lane), state.DueFrom(lane)
+	}
+	rows, err := s.pool.Query(ctx, s.sql.at(`SELECT lane
+		FROM unnest($1::text[], $2::bigint[]) AS l (lane, from_seq)
+		WHERE EXISTS (SELECT FROM @queue_work r WHERE r.lane = l.lane AND r.phase = 'ready'
+			AND r.seq >= l.from_seq)`), texts, from)
 	if err != nil {
 		return nil, err
 	}
@@ -282,13 +294,13 @@ func (b *bells) ring(lane string) {
 	}
 }
 
-// lanes are those that somebody listens to, as they are stored.
+// lanes are those that somebody listens to.
 func (b *bells) lanes() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := make([]string, 0, len(b.of))
 	for lane := range b.of {
-		out = append(out, recordText(lane))
+		out = append(out, lane)
 	}
 	return out
 }

@@ -16,7 +16,7 @@ type storeSQL struct {
 	schema string // quoted, with its dot
 
 	receive, repeated, addRepeats, keepRepeats, ownRows   string
-	settings, lookups                                     string
+	begins, lookups                                       string
 	turn, highest, setTurn, setNode, askNode              string
 	rows, lines, arrivals, tasks, resources, history      string
 	insertRows, changeHot, changeRow, moveRow, setPayload string
@@ -54,15 +54,25 @@ const settingsSQL = `SELECT set_config('idle_in_transaction_session_timeout', $1
 	set_config('statement_timeout', '0', true), set_config('enable_seqscan', 'off', true),
 	set_config('jit', 'off', true)`
 
+// beginsSQL is a setting for transactions that give numbers to arrivals: they get one of their own
+// first, so that whoever sees a number knows of the transaction.
+const beginsSQL = `, pg_current_xact_id()::text`
+
+// snapshotSQL tells which transactions have ended, and which have begun.
+const snapshotSQL = `SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint
+	FROM pg_current_snapshot() s`
+
 // lookupsSQL are settings for the same reason, where rows are read: the two parts of each are put
-// together one by one.
+// together one by one. The index is the same whatever the arguments are: to plan a statement with
+// them each time costs more than the statement.
 const lookupsSQL = `, set_config('enable_hashjoin', 'off', true),
-	set_config('enable_mergejoin', 'off', true)`
+	set_config('enable_mergejoin', 'off', true),
+	set_config('plan_cache_mode', 'force_generic_plan', true)`
 
 func newStoreSQL(schema string) *storeSQL {
 	s := &storeSQL{schema: quoteColumn(schema) + "."}
 	at := s.at
-	s.settings, s.lookups = settingsSQL, settingsSQL+lookupsSQL
+	s.begins, s.lookups = settingsSQL+beginsSQL, settingsSQL+lookupsSQL
 	s.receive, s.repeated = at(receiveSQL), at(repeatedSQL)
 	s.addRepeats, s.keepRepeats = at(addRepeatsSQL), at(keepRepeatsSQL)
 	s.ownRows = at(`UPDATE @queue_content SET made_by = made_by WHERE identity = ANY($1::bytea[])

@@ -34,6 +34,7 @@ type storeTx struct {
 	state   turn.State
 	now     turn.Stamp
 	highest int64
+	has     turn.Snapshot
 	wrote   bool // a handler may have written into it
 }
 
@@ -62,6 +63,10 @@ func (s *Store) begin(ctx context.Context) (_ *storeTx, err error) {
 	s.queueSettings(&batch, s.sql.lookups)
 	batch.Queue(s.sql.turn).QueryRow(func(r pgx.Row) error { return r.Scan(&tx.n, &state) })
 	batch.Queue(s.sql.highest).QueryRow(func(r pgx.Row) error { return r.Scan(&last, &now) })
+	// After the numbers: who gave one of them had begun by then.
+	batch.Queue(snapshotSQL).QueryRow(func(r pgx.Row) error {
+		return r.Scan(&tx.has.Oldest, &tx.has.Next)
+	})
 	if err := conn.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, err
 	}

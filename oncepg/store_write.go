@@ -88,10 +88,17 @@ func (s *Store) hand(ctx context.Context, leave bool, o *op) error {
 // write is the goroutine that has the turn for this node.
 func (s *Store) write() {
 	defer close(s.ended)
+	var g gatherer
 	for {
 		select {
 		case first := <-s.ops:
-			s.batch(s.drain(first))
+			ops := s.drain([]*op{first})
+			g.gather(len(ops), s.quit, func() int {
+				had := len(ops)
+				ops = s.drain(ops)
+				return len(ops) - had
+			})
+			s.batch(ops)
 		case <-s.quit:
 			for ops := s.drain(nil); len(ops) > 0; ops = s.drain(nil) {
 				s.batch(ops)
@@ -101,12 +108,8 @@ func (s *Store) write() {
 	}
 }
 
-// drain returns what waits already, up to a limit, after the first one if there is one.
-func (s *Store) drain(first *op) []*op {
-	var list []*op
-	if first != nil {
-		list = append(list, first)
-	}
+// drain adds what waits already, up to a limit.
+func (s *Store) drain(list []*op) []*op {
 	for len(list) < maxOps {
 		select {
 		case o := <-s.ops:
@@ -183,7 +186,7 @@ func (s *Store) once(ctx context.Context, ops []*op, again bool) (done int, err 
 		return 0, err
 	}
 	defer tx.end()
-	t := turn.New(s.config(tx, again), tx, tx.state, tx.now, tx.highest)
+	t := turn.New(s.config(tx, again), tx, tx.state, tx.now, tx.highest, tx.has)
 	if err := t.Housekeep(); err != nil {
 		return 0, err
 	}

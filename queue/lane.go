@@ -26,6 +26,9 @@ const (
 	settleFor = time.Minute
 	// settlePause is the pause between two offers.
 	settlePause = 100 * time.Millisecond
+	// handsPerTry bounds the rows in hand, those included whose try has ended and whose result is
+	// on its way to the store: they hold up no further try.
+	handsPerTry = 4
 )
 
 // lane works the rows of one lane.
@@ -37,8 +40,9 @@ type lane struct {
 
 	mu sync.Mutex
 	// inHand are tries, not rows: a row whose lease was lost may come back before its first try
-	// has ended.
+	// has ended. Each is there until its result is stored; trying is how many go on.
 	inHand  map[*hand]struct{}
+	trying  int
 	failing map[int64]struct{} // rows that failed since the last success, up to brokenAfter
 	probes  int                // tries that failed since then
 	costly  bool               // the last of them made a row dead or held
@@ -161,7 +165,7 @@ func (l *lane) room() (free int, probing time.Duration) {
 		}
 		return max(min(limit, 1)-len(l.inHand), 0), pace.Jitter(l.probes + 1)
 	}
-	return max(limit-len(l.inHand), 0), 0
+	return max(min(limit-l.trying, handsPerTry*limit-len(l.inHand)), 0), 0
 }
 
 // start begins a try whose lease ends at until by the local clock.
@@ -170,19 +174,25 @@ func (l *lane) start(hard context.Context, row Row, until time.Time, tries *sync
 	h := &hand{grant: row.Grant(), stop: stop, lease: time.AfterFunc(time.Until(until), stop)}
 	l.mu.Lock()
 	l.inHand[h] = struct{}{}
+	l.trying++
 	l.mu.Unlock()
 	tries.Go(func() {
 		defer stop()
 		defer h.lease.Stop()
 		l.try(ctx, row)
-		l.mu.Lock()
-		delete(l.inHand, h)
-		l.mu.Unlock()
-		select {
-		case l.freed <- struct{}{}:
-		default:
-		}
+		l.free(func() { delete(l.inHand, h) })
 	})
+}
+
+// free makes room for a further try.
+func (l *lane) free(change func()) {
+	l.mu.Lock()
+	change()
+	l.mu.Unlock()
+	select {
+	case l.freed <- struct{}{}:
+	default:
+	}
 }
 
 // try runs one attempt and settles it.
@@ -196,6 +206,7 @@ func (l *lane) try(ctx context.Context, row Row) {
 	}
 	set := l.attempt(ctx, row)
 	set.Grant = row.Grant()
+	l.free(func() { l.trying-- })
 	err := l.settle(ctx, set)
 	var failed *CommitError
 	if errors.As(err, &failed) {

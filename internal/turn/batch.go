@@ -47,6 +47,9 @@ type Batch struct {
 	owned map[Pair][]*Resource
 	// highest is no less than the numbers of all rows that earlier batches have seen.
 	highest int64
+	// known is highest as it was when the batch began.
+	known    int64
+	snapshot Snapshot
 
 	Rows      *Shelf[int64, Row]
 	Arrivals  *Shelf[ArrivalKey, Arrival]
@@ -69,12 +72,13 @@ type Batch struct {
 }
 
 // New begins a batch at a time of the store's clock. state is what the last commit left; highest is
-// no less than the number of any row that was there then. Others may come while the batch runs.
-func New(c Config, stored Stored, state State, now Stamp, highest int64) *Batch {
+// no less than the number of any row that was there then, and has says what was under way. Others
+// may come while the batch runs.
+func New(c Config, stored Stored, state State, now Stamp, highest int64, has Snapshot) *Batch {
 	t := &Batch{Config: c, stored: stored, now: max(now, state.At), start: state, state: state,
 		lanes: map[string]*LaneState{}, deltas: map[CounterKey]int64{}, rang: map[string]int{},
 		lines: map[lineKey]*Line{}, owned: map[Pair][]*Resource{},
-		highest: highest, byIdentity: map[identityKey]*Row{}}
+		highest: highest, known: highest, snapshot: has, byIdentity: map[identityKey]*Row{}}
 	for _, l := range state.Lanes {
 		t.lanes[l.Name] = &l
 	}
@@ -198,18 +202,34 @@ func (t *Batch) ring(lane string) { t.rang[lane]++ }
 func (t *Batch) State() (out State, changed bool) {
 	out = t.state
 	out.Lanes = nil
+	heads := t.heads()
 	for _, l := range t.lanes {
-		if *l != (LaneState{Name: l.Name}) {
-			out.Lanes = append(out.Lanes, *l)
+		l := *l
+		l.LaneHead = heads[l.Name]
+		if l != (LaneState{Name: l.Name}) {
+			out.Lanes = append(out.Lanes, l)
 		}
 	}
 	slices.SortFunc(out.Lanes, func(a, b LaneState) int { return strings.Compare(a.Name, b.Name) })
-	changed = !slices.Equal(out.Lanes, t.start.Lanes) || !slices.Equal(out.Wakes, t.start.Wakes) ||
+	changed = !sameLanes(out.Lanes, t.start.Lanes) || !slices.Equal(out.Wakes, t.start.Wakes) ||
 		out.Last != t.start.Last || out.Timer != t.start.Timer ||
 		out.Overdue != t.start.Overdue || out.WaitsEnd != t.start.WaitsEnd ||
 		out.Waiting != t.start.Waiting
 	out.At = t.now
 	return out, changed
+}
+
+// sameLanes compares what is kept of lanes, but for their heads: those are worth no commit.
+func sameLanes(a, b []LaneState) bool {
+	bare := func(list []LaneState) (out []LaneState) {
+		for _, l := range list {
+			if l.LaneHead = (LaneHead{}); l != (LaneState{Name: l.Name}) {
+				out = append(out, l)
+			}
+		}
+		return out
+	}
+	return slices.Equal(bare(a), bare(b))
 }
 
 // Changed reports whether the batch has anything to write but its state.

@@ -15,7 +15,7 @@ const (
 	// dueChunk bounds the rows that are read at once: their bodies may be long.
 	dueChunk = 64
 	// dueAtLeast is how many are read if fewer are asked for: the first ones may be in line.
-	dueAtLeast = 16
+	dueAtLeast = 4
 	// maxPassed bounds the due rows that a Lease of fresh ones passes over.
 	maxPassed = 4096
 	// defaultMaxLost is how many attempts in a row a row may lose before it is a dead letter.
@@ -101,9 +101,24 @@ func (t *Batch) leaseOne(row *Row, r queue.LeaseRequest, out *queue.Leased) (lea
 	return leaseMore, nil
 }
 
-// due returns rows of a lane that are due, in order.
+// due returns rows of a lane that are due, in order. after is 0 or the last one that was looked at.
 func (t *Batch) due(lane string, after int64, limit int) ([]*Row, error) {
-	return t.selectRows(RowQuery{Lane: lane, Phases: []Phase{Ready}, After: after}, limit)
+	q := RowQuery{Lane: lane, Phases: []Phase{Ready}, After: after}
+	if after > 0 {
+		return t.selectRows(q, limit)
+	}
+	from, all := t.lookFrom(lane)
+	q.After = max(from-1, 0)
+	rows, err := t.selectRows(q, limit)
+	if err != nil {
+		return nil, err
+	}
+	first := int64(0)
+	if len(rows) > 0 {
+		first = rows[0].Seq
+	}
+	t.noteHead(lane, first, all)
+	return rows, nil
 }
 
 // dueFresh returns rows of a lane that are due and were never tried, in order. A row that was tried
@@ -112,8 +127,7 @@ func (t *Batch) due(lane string, after int64, limit int) ([]*Row, error) {
 func (t *Batch) dueFresh(lane string, after int64, limit int) ([]*Row, error) {
 	var out []*Row
 	for passed := 0; passed < maxPassed; {
-		q := RowQuery{Lane: lane, Phases: []Phase{Ready}, After: after}
-		rows, err := t.selectRows(q, dueChunk)
+		rows, err := t.due(lane, after, dueChunk)
 		if err != nil {
 			return nil, err
 		}

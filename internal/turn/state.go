@@ -32,6 +32,9 @@ type LaneState struct {
 	Stepped bool `json:"stepped,omitempty"`
 	// Singly is how many of its rows are worked singly, since a node was lost.
 	Singly int `json:"singly,omitempty"`
+
+	// LaneHead is where to look for what is due.
+	LaneHead
 }
 
 // lane returns what is kept of a lane.
@@ -43,3 +46,6 @@ func (s *State) lane(name string) LaneState {
 	}
 	return LaneState{Name: name}
 }
+
+// DueFrom is a number below which no row of a lane is due.
+func (s *State) DueFrom(lane string) int64 { return s.lane(lane).From }
