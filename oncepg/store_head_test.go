@@ -2,8 +2,11 @@ package oncepg
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/oncekit/once/internal/testserver"
 	"github.com/oncekit/once/internal/turn"
@@ -145,5 +148,46 @@ func TestARowThatBecomesDueAgainIsFoundBelowTheHead(t *testing.T) {
 	}
 	if worked := workAll(t, s); len(worked) != 1 || worked[0] != held.Seq {
 		t.Errorf("worked %v, want what was given back, %d", worked, held.Seq)
+	}
+}
+
+func TestWhatIsDueIsFoundByItsOwnIndexWhateverTheTablesHold(t *testing.T) {
+	t.Parallel()
+	p := openPool(t, testserver.Postgres(t).URL(), 8)
+	s := openStore(t, p, StoreConfig{})
+	for _, text := range []string{`INSERT INTO once.queue_work (seq, phase, lane)
+			SELECT 2 * n, CASE WHEN n % 3 = 0 THEN 'ready' ELSE 'done' END, 'lane ' || n % 5
+			FROM generate_series(1, 50000) n`,
+		`INSERT INTO once.queue_content (seq, kind, identity, source, retention_ms, keep_body_ms,
+			received_at) SELECT 2 * n, 1, sha256(n::text::bytea), 'robots', 1, 1, now()
+			FROM generate_series(1, 50000) n`, "ANALYZE once.queue_work, once.queue_content"} {
+		if _, err := p.Exec(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tx, err := s.begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.end()
+	q := &turn.RowQuery{Lane: "lane 1", Phases: []turn.Phase{turn.Ready}, After: 1}
+	_, err = tx.conn.Exec(t.Context(), "PREPARE due (text, bigint, bigint) AS "+s.sql.rows+
+		queryFilter(q).where()+" ORDER BY "+orderOf(q)+" LIMIT $3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := tx.conn.Query(t.Context(), "EXPLAIN EXECUTE due ('lane 1', 50000, 20)",
+		pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := strings.Join(lines, "\n")
+	if !strings.Contains(plan, "queue_work_ready") || strings.Contains(plan, "queue_work_pkey") ||
+		strings.Contains(plan, "Sort") || strings.Contains(plan, "Gather") {
+		t.Errorf("the plan is\n%s", plan)
 	}
 }

@@ -215,7 +215,7 @@ func (s *Store) dueLanes(ctx context.Context, lanes []string, state *turn.State)
 	rows, err := s.pool.Query(ctx, s.sql.at(`SELECT lane
 		FROM unnest($1::text[], $2::bigint[]) AS l (lane, from_seq)
 		WHERE EXISTS (SELECT FROM @queue_work r WHERE r.lane = l.lane AND r.phase = 'ready'
-			AND r.seq >= l.from_seq)`), texts, from)
+			AND r.seq + 0 >= l.from_seq)`), texts, from)
 	if err != nil {
 		return nil, err
 	}

@@ -54,9 +54,26 @@ func (f *filter) where() string {
 	return strings.Join(f.parts, " AND ")
 }
 
-// orders are how rows are sorted.
-var orders = map[turn.Order]string{turn.BySeq: "r.seq", turn.ByNext: "r.next_at, r.seq",
+// orders are how rows are sorted that are not sorted by their number.
+var orders = map[turn.Order]string{turn.ByNext: "r.next_at, r.seq",
 	turn.ByLease: "r.lease_until, r.seq", turn.BySweepAt: "r.sweep_at, r.seq"}
+
+// orderOf is how the rows of a query are sorted.
+func orderOf(q *turn.RowQuery) string {
+	if q.By == turn.BySeq {
+		return seqOf(q)
+	}
+	return orders[q.By]
+}
+
+// seqOf is the number of a query's rows, written so that what is due in a lane is found by the
+// index of just that.
+func seqOf(q *turn.RowQuery) string {
+	if q.Lane != "" && len(q.Phases) == 1 && q.Phases[0] == turn.Ready {
+		return "(r.seq + 0)"
+	}
+	return "r.seq"
+}
 
 // queryFilter is a query as a condition.
 func queryFilter(q *turn.RowQuery) *filter {
@@ -98,7 +115,7 @@ func queryFilter(q *turn.RowQuery) *filter {
 		f.long("event", q.Event)
 	}
 	if q.After > 0 {
-		f.add("r.seq > $", q.After)
+		f.add(seqOf(q)+" > $", q.After)
 	}
 	if q.Upto > 0 {
 		f.add("r.seq <= $", q.Upto)
@@ -123,7 +140,7 @@ func (tx *storeTx) Rows(q *turn.RowQuery, limit int) ([]*turn.Row, error) {
 	if q.SweepBy != 0 {
 		lock = " FOR UPDATE"
 	}
-	return tx.rows(f.where()+" ORDER BY "+orders[q.By]+" LIMIT $"+strconv.Itoa(len(f.args))+lock,
+	return tx.rows(f.where()+" ORDER BY "+orderOf(q)+" LIMIT $"+strconv.Itoa(len(f.args))+lock,
 		f.args...)
 }
 

@@ -63,11 +63,12 @@ const snapshotSQL = `SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(
 	FROM pg_current_snapshot() s`
 
 // lookupsSQL are settings for the same reason, where rows are read: the two parts of each are put
-// together one by one. The index is the same whatever the arguments are: to plan a statement with
-// them each time costs more than the statement.
+// together one by one, by this process alone. The index is the same whatever the arguments are: to
+// plan a statement with them each time costs more than the statement.
 const lookupsSQL = `, set_config('enable_hashjoin', 'off', true),
 	set_config('enable_mergejoin', 'off', true),
-	set_config('plan_cache_mode', 'force_generic_plan', true)`
+	set_config('plan_cache_mode', 'force_generic_plan', true),
+	set_config('max_parallel_workers_per_gather', '0', true)`
 
 func newStoreSQL(schema string) *storeSQL {
 	s := &storeSQL{schema: quoteColumn(schema) + "."}
@@ -86,11 +87,13 @@ func newStoreSQL(schema string) *storeSQL {
 	s.askNode = at(`UPDATE @queue_nodes SET seen_at = seen_at WHERE node = $1 RETURNING n`)
 
 	s.rows = at(`SELECT ` + rowColumns + `, r.meta, r.body FROM @queue_rows r WHERE `)
-	s.lines = at(`SELECT order_key, coalesce(min(seq) FILTER (WHERE phase = 'working'), 0),
-		coalesce(min(seq) FILTER (WHERE in_line), 0) FROM @queue_work
-		WHERE lane = $1 AND left(order_key, 200) IN (SELECT left(k, 200) FROM unnest($2::text[]) k)
-		AND order_key = ANY($2::text[]) AND (in_line OR phase = 'working')
-		GROUP BY order_key`)
+	s.lines = at(`SELECT k.key, coalesce(l.holder, 0), coalesce(l.head, 0)
+		FROM unnest($2::text[]) AS k (key), LATERAL (
+			SELECT min(seq) FILTER (WHERE phase = 'working') AS holder,
+				min(seq) FILTER (WHERE in_line) AS head FROM @queue_work
+			WHERE lane = $1 AND left(order_key, 200) = left(k.key, 200) AND order_key = k.key
+				AND (in_line OR phase = 'working')) l
+		WHERE l.holder IS NOT NULL OR l.head IS NOT NULL`)
 	s.arrivals = at(`SELECT ` + arrivalColumns + ` FROM @queue_arrivals a WHERE `)
 	s.tasks = at(`SELECT ` + taskColumns + `, t.fields, t.taken FROM @tasks t WHERE `)
 	s.resources = at(`SELECT ` + resourceColumns + ` FROM @resources r WHERE `)
