@@ -12,15 +12,15 @@ import (
 // The search index is written behind the rows, in segments. A segment covers the rows between two
 // numbers; its terms are sorted and written once, in blocks at the end of the table, so that
 // writing costs the same with ten million rows as with none. Readers look at the rows after the
-// last segment one by one: there are a few thousand of them, so the index lags behind nothing that
+// last segment one by one: there are some thousands of them, so the index lags behind nothing that
 // a reader could see.
 const (
 	// segmentRows is how many rows a segment covers.
-	segmentRows = 4096
+	segmentRows = 8192
 	// blocksPerCommit bounds the blocks that one transaction writes, so that nobody waits long.
 	blocksPerCommit = 64
 	// maxNewRows bounds the rows whose terms are remembered until they are in a segment.
-	maxNewRows = 4 * segmentRows
+	maxNewRows = 2 * segmentRows
 	// indexEvery is how often the indexer looks for a full segment.
 	indexEvery = 100 * time.Millisecond
 )

@@ -54,7 +54,7 @@ type Config struct {
 	// called.
 	Probe func(Point)
 
-	// segmentRows is how many rows a segment of the search index covers. Default 4096.
+	// segmentRows is how many rows a segment of the search index covers. Default 8192.
 	segmentRows int64
 	// checkpointPages is the length of the WAL from which it is written back. Default 32000.
 	checkpointPages int64
