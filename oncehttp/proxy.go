@@ -158,6 +158,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if rec := recorderOf(w); rec != nil {
 		w = &unflushed{w}
 	}
+	if r.Header.Get("Expect") != "" {
+		w = &toldOnce{w}
+	}
 	p.proxy.ServeHTTP(w, r)
 	if x.answerBroke != nil { // ReverseProxy panics by itself only under a server of net/http
 		panic(http.ErrAbortHandler)

@@ -167,3 +167,19 @@ func (b *copyBuffers) Get() []byte { return *b.pool.Get().(*[]byte) }
 
 // Put implements httputil.BufferPool.
 func (b *copyBuffers) Put(p []byte) { b.pool.Put(&p) }
+
+// toldOnce is the writer of a request whose client waits for "100 Continue". The server says it by
+// itself when the body is first read, which is when the service has said it or was not waited for
+// any longer. ReverseProxy hands the service's on too, before or after that: a client that expects
+// one line before the answer would take the second one for the answer (RFC 9110, 10.1.1).
+type toldOnce struct{ http.ResponseWriter }
+
+// Unwrap serves http.ResponseController.
+func (w *toldOnce) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *toldOnce) WriteHeader(status int) {
+	if status != http.StatusContinue {
+		w.ResponseWriter.WriteHeader(status)
+	}
+}

@@ -377,12 +377,20 @@ func TestExpect100WaitsForTheService(t *testing.T) {
 			w.WriteHeader(http.StatusExpectationFailed)
 			return
 		}
+		if r.URL.Path == "/hasty" {
+			w.WriteHeader(http.StatusContinue)
+		}
 		b, _ := io.ReadAll(r.Body)
+		if r.URL.Path == "/twice" {
+			w.WriteHeader(http.StatusContinue)
+		}
 		_, _ = fmt.Fprintf(w, "%d", len(b))
 	})
 	proxy := through(t, origin, nil)
 	for path, want := range map[string]string{
 		"/taken":   "HTTP/1.1 100 Continue",
+		"/hasty":   "HTTP/1.1 100 Continue",
+		"/twice":   "HTTP/1.1 100 Continue",
 		"/refused": "HTTP/1.1 417 Expectation Failed",
 	} {
 		c, err := net.Dial("tcp", strings.TrimPrefix(proxy, "http://"))
@@ -397,15 +405,15 @@ func TestExpect100WaitsForTheService(t *testing.T) {
 		if err != nil || strings.TrimSpace(line) != want {
 			t.Errorf("%s: %q, %v, want %q", path, line, err, want)
 		}
-		if path == "/taken" {
+		if path != "/refused" {
 			_, _ = in.ReadString('\n')
 			_, _ = io.WriteString(c, "hello")
 			res, err := http.ReadResponse(in, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if b, _ := io.ReadAll(res.Body); string(b) != "5" {
-				t.Errorf("body %q", b)
+			if b, _ := io.ReadAll(res.Body); res.StatusCode != 200 || string(b) != "5" {
+				t.Errorf("%s: %s, body %q", path, res.Status, b)
 			}
 		}
 		_ = c.Close()
