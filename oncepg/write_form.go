@@ -253,6 +253,8 @@ type formTexts struct {
 const (
 	leanUpdate = iota
 	leanInsert
+	leanUpdates
+	leanInserts
 	whole
 	wholeFollowed
 	textCount

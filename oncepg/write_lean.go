@@ -3,6 +3,7 @@ package oncepg
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -11,6 +12,12 @@ import (
 // up than to carry out. A single event is tried with a lean one first, which does the one thing
 // that is likely: to change a row that is there, or to make one. If it does nothing it brings no
 // row back, and the other statement finds out why.
+
+// isPlain tells whether several events can be tried with a lean statement: nothing but their rows'
+// being there decides what comes of them, and a key has one spelling.
+func (f *form) isPlain() bool {
+	return f.state < 0 && f.newer < 0 && f.list < 0 && f.table.hasPlainKey()
+}
 
 // given are the columns whose values the lean statement takes: an update needs none of those on
 // insert.
@@ -61,6 +68,60 @@ func (f *form) lean(events string, insert bool) string {
 	return b.String()
 }
 
+// leanMany writes the lean statement of several events, of which no two have the same id or the
+// same key. Its arguments are those of statement.
+//
+//	d  the events
+//	g  how many of them are recorded, and how many of their rows are there
+//	w  the rows that are updated, or made
+//	e  the records
+//
+// It does all or nothing, unless it meets a rival: if an event is recorded, or a row isn't as it
+// has to be, it says so (old, there) and changes nothing. Records and rows are looked up one by one
+// by their indexes, which is what OFFSET 0 and planLean are for.
+func (f *form) leanMany(events string, insert bool) string {
+	given := f.given(insert)
+	var b strings.Builder
+	b.WriteString("WITH ")
+	f.writeEvents(&b, len(given))
+	there := "(SELECT count(*) FROM d)"
+	if insert {
+		there = "0"
+	}
+	fmt.Fprintf(&b, "g AS MATERIALIZED (SELECT old, there, old = 0 AND there = %s AS go FROM\n"+
+		"(SELECT count(*) AS old FROM d, "+
+		"LATERAL (SELECT 1 FROM %s v WHERE v.id = d.eid OFFSET 0) v) v,\n"+
+		"(SELECT count(*) AS there FROM d, "+
+		"LATERAL (SELECT 1 FROM %s x WHERE x.%s = d.k::%s OFFSET 0) x) x),\n",
+		there, events, f.table.quoted, f.key(), f.table.key.typ)
+	arg := func(i int) string {
+		return fmt.Sprintf("d.c%d::%s", slices.Index(given, i), f.columns[i].typ)
+	}
+	const goes = "(SELECT go FROM g)"
+	if insert {
+		names, values := []string{f.key()}, []string{"d.k::" + f.table.key.typ}
+		for _, i := range given {
+			names = append(names, quoteColumn(f.columns[i].name))
+			values = append(values, arg(i))
+		}
+		fmt.Fprintf(&b, "i AS (INSERT INTO %s AS t (%s)\nSELECT %s FROM d WHERE %s\n"+
+			"ON CONFLICT (%s) DO NOTHING RETURNING t.%s AS k, %s AS nums),\n"+
+			"w AS (SELECT d.*, i.nums FROM i LEFT JOIN d ON d.k::%s = i.k),\n",
+			f.table.quoted, strings.Join(names, ", "), strings.Join(values, ", "), goes,
+			f.key(), f.key(), f.numbers(), f.table.key.typ)
+	} else {
+		fmt.Fprintf(&b, "w AS (UPDATE %s AS t SET %s\nFROM d WHERE t.%s = d.k::%s AND %s\n"+
+			"RETURNING d.eid, d.dig, d.own, d.ekey, %s AS nums),\n",
+			f.table.quoted, f.assignments(arg), f.key(), f.table.key.typ, goes, f.numbers())
+	}
+	fmt.Fprintf(&b, "e AS (INSERT INTO %s (id, digest, owner, target, key, outcome, numbers, at)\n"+
+		"SELECT w.eid, w.dig, w.own, %s, w.ekey, 'applied', w.nums, clock_timestamp() FROM w\n"+
+		"RETURNING id, numbers)\nSELECT id, numbers, NULL, NULL FROM e\n"+
+		"UNION ALL SELECT NULL, NULL, old::text, there::text FROM g WHERE NOT go",
+		events, literal(f.table.name))
+	return b.String()
+}
+
 // leanQuery is the lean statement of one event, with its arguments.
 func (v *solver) leanQuery(j *job, insert bool) query {
 	f, kind := j.change.form, leanUpdate
@@ -92,14 +153,72 @@ func (f *form) fromText() string {
 	return arrayText(from)
 }
 
-// hints remember of forms whether the last event made a row that was not there.
-type hints struct {
-	mu      sync.Mutex
-	inserts map[string]bool
+// leanManyQuery is the lean statement of several events, with its arguments.
+func (v *solver) leanManyQuery(jobs []*job, insert bool) query {
+	f, kind := jobs[0].change.form, leanUpdates
+	if insert {
+		kind = leanInserts
+	}
+	return query{
+		sql:  f.texts.get(kind, func() string { return f.leanMany(v.events, insert) }),
+		args: lists(jobs, f.given(insert)),
+	}
 }
 
-// maxHints bounds them; a hint that is forgotten costs a round trip.
-const maxHints = 1024
+// planLean, for this transaction only, has the lean statement of several events planned once, by
+// the indexes of the tables and not by how small they are: the plan is kept while they grow.
+const planLean = "SELECT set_config('plan_cache_mode', 'force_generic_plan', true), " +
+	"set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), " +
+	"set_config('enable_mergejoin', 'off', true)"
+
+// Columns of the answer of leanMany.
+const (
+	leanID = iota // nil: nothing was done
+	leanNumbers
+	leanOld
+	leanThere
+)
+
+// readLean gives events what the answer of a lean statement says. If it says nothing of one, another
+// statement has to.
+func (p *plan) readLean(rows []row) {
+	jobs := p.jobs[0]
+	if p.lean == leanOne {
+		if len(rows) == 1 {
+			jobs[0].applied(rows[0][0])
+		}
+		return
+	}
+	byID := byID(jobs)
+	for _, r := range rows {
+		if r[leanID] == nil {
+			p.recorded = *r[leanOld] != "0"
+			p.twin = !p.recorded && (*r[leanThere] == "0" || *r[leanThere] == strconv.Itoa(len(jobs)))
+		} else if j := byID[*r[leanID]]; j != nil {
+			j.applied(r[leanNumbers])
+		}
+	}
+}
+
+// hints remember of forms what became of the last events.
+type hints struct {
+	mu     sync.Mutex
+	byForm map[string]hint
+}
+
+// hint is what is likely to come next.
+type hint struct {
+	inserts bool // a row that was not there
+	repeats int  // for so many batches: events that are recorded
+}
+
+const (
+	// maxHints bounds them; a hint that is forgotten costs a round trip.
+	maxHints = 1024
+	// repeatsLast is how many batches are not tried with a lean statement after one in which an
+	// event was recorded already.
+	repeatsLast = 16
+)
 
 // insert tells which lean statement is likely to be the right one.
 func (h *hints) insert(f *form) bool {
@@ -108,15 +227,37 @@ func (h *hints) insert(f *form) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.inserts[f.name]
+	return h.byForm[f.name].inserts
 }
 
-// wrong notes that it was the other one.
-func (h *hints) wrong(f *form) {
+// repeat tells whether the next batch is likely to have events that are recorded.
+func (h *hints) repeat(f *form) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.inserts == nil || len(h.inserts) >= maxHints {
-		h.inserts = map[string]bool{}
+	hint := h.byForm[f.name]
+	if hint.repeats == 0 {
+		return false
 	}
-	h.inserts[f.name] = !h.inserts[f.name]
+	hint.repeats--
+	h.byForm[f.name] = hint
+	return true
+}
+
+// wrong notes that the other lean statement was the right one.
+func (h *hints) wrong(f *form) {
+	h.change(f, func(hint *hint) { hint.inserts = !hint.inserts })
+}
+
+// repeated notes that a batch had events that are recorded.
+func (h *hints) repeated(f *form) { h.change(f, func(hint *hint) { hint.repeats = repeatsLast }) }
+
+func (h *hints) change(f *form, change func(*hint)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.byForm == nil || len(h.byForm) >= maxHints {
+		h.byForm = map[string]hint{}
+	}
+	hint := h.byForm[f.name]
+	change(&hint)
+	h.byForm[f.name] = hint
 }

@@ -1,6 +1,7 @@
 package oncepg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,20 @@ import (
 type plan struct {
 	queries []query
 	jobs    [][]*job
-	// lean tells that the one statement is lean: if it brings no row, it told nothing.
-	lean bool
+	lean    lean // the one statement is a lean one
+	// What a lean statement of several events says if it did nothing: one of them is recorded; what
+	// there is to do is done by its twin.
+	recorded, twin bool
 }
+
+// lean is a kind of lean statement.
+type lean int
+
+const (
+	notLean lean = iota
+	leanOne      // of one event: if it brings no row, it told nothing
+	leanAll      // of several
+)
 
 // plan puts events together that one statement can carry out. Those with the same id, or for the
 // same row, go one after the other, in the order in which they were given. Events that don't fit
@@ -58,14 +70,16 @@ func (v *solver) plan(ctx context.Context, pending []*job) (plan, error) {
 		}
 		groups[s] = append(groups[s], j)
 	}
+	if len(slots) == 1 && slots[0].form != "" {
+		if p, ok := v.planLean(groups[slots[0]]); ok {
+			return p, nil
+		}
+	}
 	slices.SortStableFunc(slots, func(a, b slot) int { return a.wave - b.wave })
 	var p plan
 	for _, s := range slots {
 		jobs := groups[s]
-		// Rows are locked in the order of their keys, so that batches seldom wait in a circle.
-		slices.SortFunc(jobs, func(a, b *job) int {
-			return strings.Compare(a.target.Name+a.ekey, b.target.Name+b.ekey)
-		})
+		sortByKey(jobs)
 		p.jobs = append(p.jobs, jobs)
 		if s.form == "" {
 			p.queries = append(p.queries, v.lookup(jobs))
@@ -74,6 +88,33 @@ func (v *solver) plan(ctx context.Context, pending []*job) (plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// sortByKey puts events in the order of their keys, in which their rows are locked, so that batches
+// seldom wait in a circle.
+func sortByKey(jobs []*job) {
+	slices.SortFunc(jobs, func(a, b *job) int {
+		return cmp.Or(strings.Compare(a.target.Name, b.target.Name),
+			strings.Compare(a.ekey, b.ekey))
+	})
+}
+
+// planLean tries several events of one form with a lean statement; ok is false if it isn't likely to be enough.
+// It takes settings of the transaction, and is for transactions of the writer's own.
+func (v *solver) planLean(jobs []*job) (p plan, ok bool) {
+	f := jobs[0].change.form
+	if _, isPool := v.runner.(poolRunner); !isPool || v.leant {
+		return plan{}, false
+	}
+	if !f.isPlain() || !v.twin && v.hints.repeat(f) {
+		return plan{}, false
+	}
+	v.leant = true
+	sortByKey(jobs)
+	return plan{
+		queries: []query{v.leanManyQuery(jobs, v.hints.insert(f))},
+		jobs:    [][]*job{jobs}, lean: leanAll,
+	}, true
 }
 
 // planOne is plan for one event.
@@ -90,7 +131,7 @@ func (v *solver) planOne(ctx context.Context, j *job) (plan, error) {
 	case err != nil:
 		q = v.lookup(jobs)
 	case !v.leant:
-		p.lean, v.leant = true, true
+		p.lean, v.leant = leanOne, true
 		q = v.leanQuery(j, v.hints.insert(j.change.form))
 	default:
 		q = v.query(jobs, false)
@@ -147,30 +188,41 @@ func (v *solver) fit(ctx context.Context, j *job) (string, error) {
 
 // query is the statement of one group, with its arguments.
 func (v *solver) query(jobs []*job, followed bool) query {
-	f := jobs[0].change.form
-	n := plainArgs + len(f.columns)
-	lists := make([][]*string, n)
-	for _, j := range jobs {
-		key, digest, owner := keyText(j.Key), bytesText(j.digest[:]), bytesText(j.owner[:])
-		for i, s := range []*string{&j.ID, &digest, &owner, &j.ekey, &key} {
-			lists[i] = append(lists[i], s)
-		}
-		for i, s := range j.change.values {
-			lists[plainArgs+i] = append(lists[plainArgs+i], s)
-		}
-	}
-	kind := whole
+	f, kind := jobs[0].change.form, whole
 	if followed {
 		kind = wholeFollowed
 	}
-	q := query{sql: f.texts.get(kind, func() string { return f.statement(v.events, followed) })}
-	for _, list := range lists {
-		q.args = append(q.args, arrayText(list))
+	q := query{
+		sql:  f.texts.get(kind, func() string { return f.statement(v.events, followed) }),
+		args: lists(jobs, f.given(true)),
 	}
 	if f.state >= 0 {
 		q.args = append(q.args, f.fromText())
 	}
 	return q
+}
+
+// lists are the arguments of several events: plainArgs and the values of some columns, each an
+// array with an element an event.
+func lists(jobs []*job, columns []int) []any {
+	lists := make([][]*string, plainArgs+len(columns))
+	for i := range lists {
+		lists[i] = make([]*string, 0, len(jobs))
+	}
+	for _, j := range jobs {
+		key, digest, owner := keyText(j.Key), bytesText(j.digest[:]), bytesText(j.owner[:])
+		for i, s := range []*string{&j.ID, &digest, &owner, &j.ekey, &key} {
+			lists[i] = append(lists[i], s)
+		}
+		for i, c := range columns {
+			lists[plainArgs+i] = append(lists[plainArgs+i], j.change.values[c])
+		}
+	}
+	args := make([]any, 0, len(lists)+1)
+	for _, list := range lists {
+		args = append(args, arrayText(list))
+	}
+	return args
 }
 
 // lookup reads the records of events.
@@ -183,18 +235,13 @@ func (v *solver) lookup(jobs []*job) query {
 }
 
 // read gives each event what the answers say of it.
-func (p plan) read(answers [][]row) error {
-	if p.lean {
-		if rows := answers[0]; len(rows) == 1 {
-			p.jobs[0][0].applied(rows[0][0])
-		}
+func (p *plan) read(answers [][]row) error {
+	if p.lean != notLean {
+		p.readLean(answers[0])
 		return nil
 	}
 	for i, rows := range answers {
-		byID := make(map[string]*job, len(p.jobs[i]))
-		for _, j := range p.jobs[i] {
-			byID[j.ID] = j
-		}
+		byID := byID(p.jobs[i])
 		for _, r := range rows {
 			if r[atID] == nil || byID[*r[atID]] == nil {
 				return fmt.Errorf("read event: %w: it was not asked for", once.ErrCorrupt)
@@ -210,4 +257,12 @@ func (p plan) read(answers [][]row) error {
 		}
 	}
 	return nil
+}
+
+func byID(jobs []*job) map[string]*job {
+	m := make(map[string]*job, len(jobs))
+	for _, j := range jobs {
+		m[j.ID] = j
+	}
+	return m
 }

@@ -86,7 +86,8 @@ type solver struct {
 	tries   int
 	careful bool            // begin READ COMMITTED explicitly
 	rivals  int             // how often in a row a rival's record was in the way
-	leant   bool            // the lean statement was tried
+	leant   bool            // a lean statement was tried
+	twin    bool            // and said that its twin is the right one
 	reread  map[string]bool // tables that were read again, since an event didn't fit
 }
 
@@ -116,8 +117,17 @@ func (v *solver) solve(ctx context.Context, pending []*job) error {
 			}
 			return nil
 		}
-		if plan.lean && err == nil {
+		switch {
+		case err != nil || plan.lean == notLean:
+		case plan.lean == leanOne:
 			missed = pending[0]
+			continue
+		case plan.recorded:
+			v.hints.repeated(pending[0].change.form)
+			continue
+		case plan.twin && !v.twin:
+			v.hints.wrong(pending[0].change.form)
+			v.twin, v.leant = true, false
 			continue
 		}
 		if shape := shapeError(err); shape != nil {
@@ -160,7 +170,11 @@ func (v *solver) send(ctx context.Context, p plan) ([][]row, error) {
 	if one := len(p.jobs) == 1 && len(p.jobs[0]) == 1; !isPool || one {
 		return v.run(ctx, p.queries, v.careful)
 	}
-	answers, err := v.run(ctx, slices.Insert(p.queries, 0, query{sql: planAnew}), v.careful)
+	planning := planAnew
+	if p.lean == leanAll {
+		planning = planLean
+	}
+	answers, err := v.run(ctx, slices.Insert(p.queries, 0, query{sql: planning}), v.careful)
 	if err != nil {
 		return nil, err
 	}

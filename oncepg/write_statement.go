@@ -66,22 +66,8 @@ const plainArgs = 5
 // the later ones would be written before it.
 func (f *form) statement(events string, followed bool) string {
 	var b strings.Builder
-	b.WriteString("WITH d AS MATERIALIZED (SELECT * FROM unnest(")
-	names := []string{"eid", "dig", "own", "ekey", "k"}
-	for i := range f.columns {
-		names = append(names, fmt.Sprintf("c%d", i))
-	}
-	for i := range names {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		typ := "text"
-		if i == 1 || i == 2 {
-			typ = "bytea"
-		}
-		fmt.Fprintf(&b, "$%d::text::%s[]", i+1, typ)
-	}
-	fmt.Fprintf(&b, ") AS d(%s)),\n", strings.Join(names, ", "))
+	b.WriteString("WITH ")
+	f.writeEvents(&b, len(f.columns))
 	fmt.Fprintf(&b, "old AS MATERIALIZED (SELECT v.* FROM d, "+
 		"LATERAL (SELECT * FROM %s v WHERE v.id = d.eid OFFSET 0) v),\n", events)
 	f.writeFresh(&b)
@@ -97,13 +83,31 @@ func (f *form) statement(events string, followed bool) string {
 	return b.String()
 }
 
+// writeEvents makes rows of the arguments: plainArgs, and the values of some columns.
+func (f *form) writeEvents(b *strings.Builder, columns int) {
+	names := []string{"eid", "dig", "own", "ekey", "k"}
+	for i := range columns {
+		names = append(names, fmt.Sprintf("c%d", i))
+	}
+	b.WriteString("d AS MATERIALIZED (SELECT * FROM unnest(")
+	for i := range names {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		typ := "text"
+		if i == 1 || i == 2 {
+			typ = "bytea"
+		}
+		fmt.Fprintf(b, "$%d::text::%s[]", i+1, typ)
+	}
+	fmt.Fprintf(b, ") AS d(%s)),\n", strings.Join(names, ", "))
+}
+
 // writeFresh leaves one of several keys that are one, where a key has several spellings: the others
 // come again.
 func (f *form) writeFresh(b *strings.Builder) {
 	b.WriteString("fresh AS MATERIALIZED (SELECT ")
-	switch f.table.key.base {
-	case "int2", "int4", "int8", "numeric", "text", "varchar":
-	default:
+	if !f.table.hasPlainKey() {
 		fmt.Fprintf(b, "DISTINCT ON (d.k::%s) ", f.table.key.typ)
 	}
 	fmt.Fprintf(b, "d.eid, d.dig, d.own, d.ekey, d.k::%s AS k", f.table.key.typ)

@@ -199,3 +199,12 @@ func (t *table) column(name string) (column, error) {
 	}
 	return c, nil
 }
+
+// hasPlainKey tells whether a key has one spelling only.
+func (t *table) hasPlainKey() bool {
+	switch t.key.base {
+	case "int2", "int4", "int8", "numeric", "text", "varchar":
+		return true
+	}
+	return false
+}

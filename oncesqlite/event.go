@@ -116,12 +116,13 @@ func (w *Writer) WriteAll(ctx context.Context, events []write.Event) ([]write.Re
 	if err != nil || len(jobs) == 0 {
 		return results, err
 	}
-	for _, j := range jobs { // outside of the transaction: it has the one connection, perhaps
-		if err := w.prepareJob(ctx, j); err != nil {
-			return nil, fmt.Errorf("write events: %w", err)
-		}
+	until := w.patience()
+	// Outside of the transaction: it has the one connection, perhaps.
+	err = w.patiently(ctx, until, func(ctx context.Context) error { return w.prepareJobs(ctx, jobs) })
+	if err != nil {
+		return nil, fmt.Errorf("write events: %w", err)
 	}
-	err = w.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+	err = w.transact(ctx, until, func(ctx context.Context, tx *sql.Tx) (bool, error) {
 		k := eventTx{eventShared: w.eventShared, tx: tx, cached: true}
 		return k.all(ctx, jobs)
 	})
@@ -185,13 +186,17 @@ func (j eventJoined) WriteAll(ctx context.Context, events []write.Event) ([]writ
 	return results, nil
 }
 
+// patience is until when a call that begins now waits.
+func (w *Writer) patience() time.Time { return time.Now().Add(w.conf.Patience) }
+
 // transact runs a function in a transaction of its own, as often as it takes to get one; false
 // leaves nothing to be committed. Where BEGIN is deferred and another process writes between the
 // first read and the first write, SQLite calls it locked at once, and all of it is done again.
 func (w *Writer) transact(
-	ctx context.Context, do func(ctx context.Context, tx *sql.Tx) (bool, error),
+	ctx context.Context, until time.Time,
+	do func(ctx context.Context, tx *sql.Tx) (bool, error),
 ) error {
-	bounded, cancel := context.WithTimeout(ctx, w.conf.Patience)
+	bounded, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	select {
 	case <-w.turn:
@@ -199,8 +204,20 @@ func (w *Writer) transact(
 	case <-bounded.Done():
 		return w.ended(ctx, nil)
 	}
+	return w.patiently(ctx, until, func(ctx context.Context) error {
+		return w.transactOnce(ctx, do)
+	})
+}
+
+// patiently runs a function again while the database is locked. That may be so for whatever needs a
+// connection: a new one may begin with settings that want the file for themselves.
+func (w *Writer) patiently(
+	ctx context.Context, until time.Time, do func(ctx context.Context) error,
+) error {
+	bounded, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
 	for tries := 1; ; tries++ {
-		err := w.transactOnce(bounded, do)
+		err := do(bounded)
 		if err == nil || bounded.Err() == nil && !isBusy(err) {
 			return err
 		}

@@ -163,6 +163,65 @@ func TestEventWriterOverAnUnfriendlyFileL01(t *testing.T) {
 	}, "K03", "B0", "Newer", "Batch/D", "Insert/M", "Random")
 }
 
+// A new connection begins with settings of its own, for which another process may have the file:
+// also before the first transaction, when statements are prepared, and while a writer is opened.
+func TestEventWriterWaitsForALockedFileAlsoWithANewConnectionL01(t *testing.T) {
+	t.Parallel()
+	const options = "&_pragma=busy_timeout(0)&_pragma=synchronous(off)"
+	path := filepath.Join(t.TempDir(), "user.db")
+	owner := openUserFile(t, path, "")
+	execSQL(t, owner, suiteTables)
+	lock := func(t *testing.T) (release func()) {
+		conn, err := owner.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.ExecContext(t.Context(), "BEGIN EXCLUSIVE"); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			_, err := conn.ExecContext(context.Background(), "ROLLBACK")
+			if err = errors.Join(err, conn.Close()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	db := openUserFile(t, path, options)
+	db.SetMaxIdleConns(0)
+	for _, c := range []struct {
+		name string
+		call func(ctx context.Context, w *Writer) error
+	}{
+		{"Open", func(ctx context.Context, w *Writer) error { return w.Open(ctx) }},
+		{"Write", func(ctx context.Context, w *Writer) error {
+			_, err := w.Write(ctx, write.Event{
+				ID: "e", In: "counters", Key: 1, Change: write.Increment{By: write.Fields{"n": 1}},
+			})
+			return err
+		}},
+	} {
+		conf := suiteConfig()
+		w, err := NewWriter(db, conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := lock(t)
+		time.AfterFunc(100*time.Millisecond, release)
+		if err := c.call(t.Context(), w); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		conf.Patience = 50 * time.Millisecond
+		if w, err = NewWriter(db, conf); err != nil {
+			t.Fatal(err)
+		}
+		release = lock(t)
+		if err := c.call(t.Context(), w); !errors.Is(err, write.ErrBusy) {
+			t.Errorf("%s while it is locked: %v, want ErrBusy", c.name, err)
+		}
+		release()
+	}
+}
+
 // One connection is enough.
 func TestEventWriterOverOneConnection(t *testing.T) {
 	t.Parallel()

@@ -85,6 +85,15 @@ func (s *eventShared) job(e write.Event) (*eventJob, error) {
 	return &eventJob{Event: e, target: target, digest: digest, ekey: ekey}, nil
 }
 
+func (w *Writer) prepareJobs(ctx context.Context, jobs []*eventJob) error {
+	for _, j := range jobs {
+		if err := w.prepareJob(ctx, j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // prepareJob makes the plan of an event, and prepares its statements.
 func (w *Writer) prepareJob(ctx context.Context, j *eventJob) error {
 	if err := w.planJob(ctx, w.db, j); err != nil {

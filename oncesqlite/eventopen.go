@@ -30,14 +30,21 @@ CREATE INDEX IF NOT EXISTS %[2]s ON %[1]s (at);`,
 // Open prepares the database: it creates the table of the events' records unless it is there, and
 // looks for the unique index over the key of each target. A target without one is a
 // *write.IndexError, a table or a key that can't be used a *write.ShapeError; of several the first.
+// A database that stays locked is a write.ErrBusy.
 func (w *Writer) Open(ctx context.Context) error {
-	if err := w.openEvents(ctx); err != nil {
-		return fmt.Errorf("open writer: %w", err)
-	}
-	for _, target := range w.targets.All() {
-		if err := w.openTarget(ctx, target); err != nil {
-			return fmt.Errorf("open writer: %w", err)
+	err := w.patiently(ctx, w.patience(), func(ctx context.Context) error {
+		if err := w.openEvents(ctx); err != nil {
+			return err
 		}
+		for _, target := range w.targets.All() {
+			if err := w.openTarget(ctx, target); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("open writer: %w", err)
 	}
 	return nil
 }
@@ -54,7 +61,7 @@ func (w *Writer) openEvents(ctx context.Context) error {
 		return fmt.Errorf("the table %s is missing: create it with: %s",
 			w.conf.Events, w.EventsSQL())
 	default:
-		err := w.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+		err := w.transact(ctx, w.patience(), func(ctx context.Context, tx *sql.Tx) (bool, error) {
 			for text := range strings.SplitSeq(w.EventsSQL(), ";\n") {
 				if _, err := tx.ExecContext(ctx, text); err != nil {
 					return false, err
@@ -172,7 +179,7 @@ func (w *Writer) Apply(
 	if err := ctx.Err(); err != nil {
 		return result, err
 	}
-	err = w.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+	err = w.transact(ctx, w.patience(), func(ctx context.Context, tx *sql.Tx) (bool, error) {
 		k := eventTx{eventShared: w.eventShared, tx: tx}
 		n, err := k.exec(ctx, k.recordSQL(),
 			id, digest[:], nil, nil, string(write.Applied), nil, time.Now().UnixMicro())
@@ -200,7 +207,7 @@ func (w *Writer) Sweep(ctx context.Context, limit int) (swept int, err error) {
 		return 0, nil
 	}
 	before := time.Now().Add(-w.conf.Retention).UnixMicro()
-	err = w.transact(ctx, func(ctx context.Context, tx *sql.Tx) (bool, error) {
+	err = w.transact(ctx, w.patience(), func(ctx context.Context, tx *sql.Tx) (bool, error) {
 		done, err := tx.ExecContext(ctx, fmt.Sprintf("DELETE FROM %[1]s WHERE id IN "+
 			"(SELECT id FROM %[1]s WHERE at < ?1 ORDER BY at LIMIT ?2)", w.events), before, limit)
 		if err != nil {
