@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -31,6 +32,9 @@ const (
 	sumRows = 20
 	// kills is how often the process over SQLite is killed.
 	kills = 8
+	// meanUncut is how many events are written between two cuts, on average: cut by the clock, a
+	// machine that is slow to make connections would never get to write.
+	meanUncut = 400
 	// sumPatience lets a call outlast the cuts.
 	sumPatience = 5 * time.Minute
 )
@@ -41,6 +45,21 @@ func (b *Bench) sumEach() int {
 		return fullSum / 20
 	}
 	return fullSum
+}
+
+// countedWriter counts the events that are written.
+type countedWriter struct {
+	write.Writer
+	n atomic.Int64
+}
+
+// Write counts one that was written.
+func (c *countedWriter) Write(ctx context.Context, e write.Event) (write.Result, error) {
+	r, err := c.Writer.Write(ctx, e)
+	if err == nil {
+		c.n.Add(1)
+	}
+	return r, err
 }
 
 // increments writes the events of all writers, some of them twice. Each event adds 1.
@@ -112,17 +131,21 @@ func (b *Bench) postgresSum(ctx context.Context, server *postgres.Server) error 
 	}
 	stop, cutting := make(chan struct{}), sync.WaitGroup{}
 	cuts := 0
+	counted := &countedWriter{Writer: w}
 	cutting.Go(func() {
-		for {
+		for next := rand.Int64N(meanUncut); ; {
 			select {
 			case <-stop:
 				return
-			case <-time.After(20*time.Millisecond + rand.N(200*time.Millisecond)):
-				cuts += cut.cut()
+			case <-time.After(rand.N(10 * time.Millisecond)):
+				if n := counted.n.Load(); n >= next {
+					next = n + rand.Int64N(2*meanUncut)
+					cuts += cut.cut()
+				}
 			}
 		}
 	})
-	err = increments(ctx, w, b.sumEach())
+	err = increments(ctx, counted, b.sumEach())
 	close(stop)
 	cutting.Wait()
 	if err != nil {
@@ -255,6 +278,7 @@ func (c *cutter) cut() int {
 	n := len(c.open)
 	for client, server := range c.open {
 		_, _ = client.Close(), server.Close()
+		delete(c.open, client) // it is counted once
 	}
 	return n
 }
