@@ -315,6 +315,7 @@ func Grant(ctx context.Context) (grant once.Grant, ok bool) {
 // claim is settled as lost.
 func (m *guarded) work(w http.ResponseWriter, r *http.Request, b *body, work *once.Work) {
 	rec := newRecorder(w, m.cfg.MaxAnswer)
+	defer rec.recycle()
 	settled := false
 	defer func() {
 		switch {

@@ -18,17 +18,25 @@ import (
 // says so. An answer that can't wait goes out live: one that is flushed, and one that grows too
 // large. A stream, a large answer and a taken-over connection are not kept; what is flushed is.
 type recorder struct {
-	w   http.ResponseWriter
+	w http.ResponseWriter
+
+	mu       sync.Mutex // of all below
+	hijacked bool
+	*recording
+}
+
+// recording is what a recorder knows of the answer. It goes back to a pool, while a handler may keep
+// its recorder for longer.
+type recording struct {
 	max int // bytes of a body that is kept
 
-	mu       sync.Mutex
-	state    recorderState
-	keeping  bool // the body is captured
-	hijacked bool
-	ended    bool // the handler has returned
-	failed   bool // the client is gone
-	stream   bool // an answer that may have no end
-	status   int  // 0: not told yet
+	state   recorderState
+	keeping bool // the body is captured
+	ended   bool // the handler has returned
+	failed  bool // the client is gone
+	stream  bool // an answer that may have no end
+	status  int  // 0: not told yet
+	// declared is the Content-Length; -1: none.
 	declared int64
 	forced   *Verdict // set where the answer isn't the handler's own; nil: the policy counts
 	written  int64
@@ -47,6 +55,11 @@ type recorder struct {
 	}
 }
 
+var recordings = sync.Pool{New: func() any { return new(recording) }}
+
+// through is what all recorders know whose request is through. It is never written to.
+var through = &recording{ended: true}
+
 type recorderState byte
 
 const (
@@ -57,7 +70,9 @@ const (
 var errShort = errors.New("answer is shorter than its Content-Length")
 
 func newRecorder(w http.ResponseWriter, limit int) *recorder {
-	r := &recorder{w: w, max: limit, keeping: true, declared: -1, buf: getBuffer(), sniffed: -1}
+	known, _ := recordings.Get().(*recording)
+	r := &recorder{w: w, recording: known}
+	r.max, r.keeping, r.declared, r.buf, r.sniffed = limit, true, -1, getBuffer(), -1
 	if h := w.Header(); len(h) > 0 {
 		r.before = h.Clone()
 	}
@@ -332,7 +347,9 @@ func (r *recorder) unchanged(h http.Header) bool {
 func (r *recorder) settleAs(v Verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.forced = &v
+	if !r.ended {
+		r.forced = &v
+	}
 }
 
 // silent reports whether the handler has told no status yet.
@@ -453,4 +470,16 @@ func (r *recorder) free() {
 	}
 	r.buf = nil
 	r.ended, r.keeping = true, false
+}
+
+// recycle is called when nobody but the handler, or what it left behind, may still have the
+// recorder.
+func (r *recorder) recycle() {
+	r.free()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.recording
+	r.recording = through
+	*known = recording{}
+	recordings.Put(known)
 }

@@ -54,7 +54,9 @@ func (r *recorder) pass(src io.Reader) (int64, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failed = true
+	if !r.ended {
+		r.failed = true
+	}
 	return n, errLeft
 }
 
