@@ -15,7 +15,10 @@ import (
 )
 
 // trips counts what is sent: queries and batches, each a round trip.
-type trips struct{ queries, batches atomic.Int64 }
+type trips struct {
+	queries, batches atomic.Int64
+	pool             *pgxpool.Pool // of one connection, on which all is sent
+}
 
 func (c *trips) TraceQueryStart(
 	ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData,
@@ -123,5 +126,6 @@ func counted(t *testing.T) (*oncepg.Writer, *trips) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
+	count.pool = p
 	return open(t, p, config()), count
 }
