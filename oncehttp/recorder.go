@@ -25,8 +25,8 @@ type recorder struct {
 	*recording
 }
 
-// recording is what a recorder knows of the answer. It goes back to a pool, while a handler may keep
-// its recorder for longer.
+// recording is what a recorder knows of the answer. It goes back to a pool, while a handler may
+// keep its recorder for longer.
 type recording struct {
 	max int // bytes of a body that is kept
 

@@ -179,8 +179,8 @@ const (
 	leanThere
 )
 
-// readLean gives events what the answer of a lean statement says. If it says nothing of one, another
-// statement has to.
+// readLean gives events what the answer of a lean statement says. If it says nothing of one,
+// another statement has to.
 func (p *plan) readLean(rows []row) {
 	jobs := p.jobs[0]
 	if p.lean == leanOne {
@@ -193,7 +193,8 @@ func (p *plan) readLean(rows []row) {
 	for _, r := range rows {
 		if r[leanID] == nil {
 			p.recorded = *r[leanOld] != "0"
-			p.twin = !p.recorded && (*r[leanThere] == "0" || *r[leanThere] == strconv.Itoa(len(jobs)))
+			there := *r[leanThere]
+			p.twin = !p.recorded && (there == "0" || there == strconv.Itoa(len(jobs)))
 		} else if j := byID[*r[leanID]]; j != nil {
 			j.applied(r[leanNumbers])
 		}

@@ -99,7 +99,8 @@ func sortByKey(jobs []*job) {
 	})
 }
 
-// planLean tries several events of one form with a lean statement; ok is false if it isn't likely to be enough.
+// planLean tries several events of one form with a lean statement; ok is false if it isn't likely
+// to be enough.
 // It takes settings of the transaction, and is for transactions of the writer's own.
 func (v *solver) planLean(jobs []*job) (p plan, ok bool) {
 	f := jobs[0].change.form

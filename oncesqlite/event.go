@@ -118,7 +118,9 @@ func (w *Writer) WriteAll(ctx context.Context, events []write.Event) ([]write.Re
 	}
 	until := w.patience()
 	// Outside of the transaction: it has the one connection, perhaps.
-	err = w.patiently(ctx, until, func(ctx context.Context) error { return w.prepareJobs(ctx, jobs) })
+	err = w.patiently(ctx, until, func(ctx context.Context) error {
+		return w.prepareJobs(ctx, jobs)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("write events: %w", err)
 	}
