@@ -9,11 +9,13 @@ PACKAGES ?= ./...
 # FUZZTIME is how long each fuzz test runs under `make fuzz`.
 FUZZTIME ?= 10s
 # KILLS and CUTS are how often `make torture` kills the process and cuts the power; WRITE is how long
-# it has 50 writers write at once, PENDING how many effects it has wait for a dead destination, NODES
-# how long it disturbs three nodes on one PostgreSQL.
+# it has 50 writers write at once, EVENTS how many events each of 50 writes into a MongoDB while its
+# connections are cut, PENDING how many effects it has wait for a dead destination, NODES how long it
+# disturbs three nodes on one PostgreSQL.
 KILLS   ?= 200
 CUTS    ?= 1000
 WRITE   ?= 90s
+EVENTS  ?= 1000
 PENDING ?= 100000
 NODES   ?= 10m
 
@@ -27,7 +29,8 @@ help: ## print this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo '  RACE=0 PACKAGES=./queue/... FUZZTIME=10s KILLS=200 CUTS=1000 WRITE=90s PENDING=100000 NODES=10m'
+	@echo '  RACE=0 PACKAGES=./queue/... FUZZTIME=10s KILLS=200 CUTS=1000 WRITE=90s EVENTS=1000 PENDING=100000'
+	@echo '  NODES=10m'
 	@echo '  can be set on the command line'
 
 build: ## build the program: bin/once
@@ -49,6 +52,7 @@ torture: ## kill the process and cut the power, over and over, under load
 	ONCE_TORTURE_KILLS=$(KILLS) $(GO) test -count=1 -timeout=12h -v ./internal/torture/...
 	ONCE_POWERCUTS=$(CUTS) $(GO) test -count=1 -timeout=12h -v -run '(?i)power' ./oncesqlite
 	ONCE_WRITE_FOR=$(WRITE) $(GO) test -count=1 -timeout=12h -v -run 'L01' ./oncesqlite
+	ONCE_WRITE_EVENTS=$(EVENTS) $(GO) test -count=1 -timeout=24h -v -run 'B06_B07' ./oncemongo
 	ONCE_PENDING=$(PENDING) $(GO) test -count=1 -timeout=12h -v -run 'I26' ./internal/server
 	ONCE_NODES_FOR=$(NODES) $(GO) test -count=1 -timeout=12h -v -run 'NodesOnOne' ./internal/demo
 
