@@ -192,9 +192,9 @@ func (p *plan) readLean(rows []row) {
 	byID := byID(jobs)
 	for _, r := range rows {
 		if r[leanID] == nil {
-			p.recorded = *r[leanOld] != "0"
 			there := *r[leanThere]
-			p.twin = !p.recorded && (there == "0" || there == strconv.Itoa(len(jobs)))
+			p.blocked = true
+			p.twin = *r[leanOld] == "0" && (there == "0" || there == strconv.Itoa(len(jobs)))
 		} else if j := byID[*r[leanID]]; j != nil {
 			j.applied(r[leanNumbers])
 		}
@@ -210,15 +210,15 @@ type hints struct {
 // hint is what is likely to come next.
 type hint struct {
 	inserts bool // a row that was not there
-	repeats int  // for so many batches: events that are recorded
+	mixed   int  // for so many batches: not all events new, or not all rows alike
 }
 
 const (
 	// maxHints bounds them; a hint that is forgotten costs a round trip.
 	maxHints = 1024
-	// repeatsLast is how many batches are not tried with a lean statement after one in which an
-	// event was recorded already.
-	repeatsLast = 16
+	// mixedLast is how many batches are not tried with a lean statement after one for which it did
+	// nothing.
+	mixedLast = 16
 )
 
 // insert tells which lean statement is likely to be the right one.
@@ -231,15 +231,15 @@ func (h *hints) insert(f *form) bool {
 	return h.byForm[f.name].inserts
 }
 
-// repeat tells whether the next batch is likely to have events that are recorded.
-func (h *hints) repeat(f *form) bool {
+// isMixed tells whether the next batch is likely to be one for which a lean statement does nothing.
+func (h *hints) isMixed(f *form) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	hint := h.byForm[f.name]
-	if hint.repeats == 0 {
+	if hint.mixed == 0 {
 		return false
 	}
-	hint.repeats--
+	hint.mixed--
 	h.byForm[f.name] = hint
 	return true
 }
@@ -249,8 +249,8 @@ func (h *hints) wrong(f *form) {
 	h.change(f, func(hint *hint) { hint.inserts = !hint.inserts })
 }
 
-// repeated notes that a batch had events that are recorded.
-func (h *hints) repeated(f *form) { h.change(f, func(hint *hint) { hint.repeats = repeatsLast }) }
+// mixed notes that a lean statement did nothing for a batch.
+func (h *hints) mixed(f *form) { h.change(f, func(hint *hint) { hint.mixed = mixedLast }) }
 
 func (h *hints) change(f *form, change func(*hint)) {
 	h.mu.Lock()

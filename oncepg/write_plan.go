@@ -18,9 +18,9 @@ type plan struct {
 	queries []query
 	jobs    [][]*job
 	lean    lean // the one statement is a lean one
-	// What a lean statement of several events says if it did nothing: one of them is recorded; what
-	// there is to do is done by its twin.
-	recorded, twin bool
+	// What a lean statement of several events says: it did nothing; what there is to do is done by
+	// its twin.
+	blocked, twin bool
 }
 
 // lean is a kind of lean statement.
@@ -107,7 +107,7 @@ func (v *solver) planLean(jobs []*job) (p plan, ok bool) {
 	if _, isPool := v.runner.(poolRunner); !isPool || v.leant {
 		return plan{}, false
 	}
-	if !f.isPlain() || !v.twin && v.hints.repeat(f) {
+	if !f.isPlain() || !v.twin && v.hints.isMixed(f) {
 		return plan{}, false
 	}
 	v.leant = true

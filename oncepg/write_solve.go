@@ -122,12 +122,12 @@ func (v *solver) solve(ctx context.Context, pending []*job) error {
 		case plan.lean == leanOne:
 			missed = pending[0]
 			continue
-		case plan.recorded:
-			v.hints.repeated(pending[0].change.form)
-			continue
 		case plan.twin && !v.twin:
 			v.hints.wrong(pending[0].change.form)
 			v.twin, v.leant = true, false
+			continue
+		case plan.blocked:
+			v.hints.mixed(pending[0].change.form)
 			continue
 		}
 		if shape := shapeError(err); shape != nil {
